@@ -1,0 +1,57 @@
+# How Ingot's own targets are built: warnings, reproducible paths, ccache, sanitizers, one precompiled header for the
+# folders that include MLIR, and the functions that declare a compiler library, a program and a unit test.
+find_program(INGOT_CCACHE ccache)
+if(INGOT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime "${INGOT_CCACHE}")
+  set(CMAKE_C_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
+endif()
+
+add_library(ingot_flags INTERFACE)
+target_compile_options(ingot_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
+  "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" "-ffile-prefix-map=${CMAKE_BINARY_DIR}/=build/")
+target_include_directories(ingot_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}" "${CMAKE_SOURCE_DIR}/runtime/include")
+
+# What every folder of the compiler is built with: LLVM's headers and flags, no exceptions unless EXCEPTIONS is given.
+add_library(ingot_compiler_flags INTERFACE)
+target_link_libraries(ingot_compiler_flags INTERFACE ingot_flags)
+target_include_directories(ingot_compiler_flags SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+separate_arguments(definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_options(ingot_compiler_flags INTERFACE ${definitions})
+if(INGOT_SANITIZE)
+  target_compile_options(ingot_compiler_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr,function
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  target_link_options(ingot_compiler_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# ingot_add_library(NAME SOURCES ... [LINKS ...] [DEPENDS ...] [EXCEPTIONS] [NO_MLIR])
+# One static library per folder. NO_MLIR: the folder includes LLVM's support headers only and needs no precompiled header.
+function(ingot_add_library name)
+  cmake_parse_arguments(ARG "EXCEPTIONS;NO_MLIR" "" "SOURCES;LINKS;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ingot_compiler_flags ${ARG_LINKS})
+  if(ARG_EXCEPTIONS)
+    target_compile_options(${name} PRIVATE -fexceptions)
+  else()
+    target_compile_options(${name} PRIVATE -fno-exceptions)
+  endif()
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  if(NOT ARG_NO_MLIR)
+    target_precompile_headers(${name} PRIVATE "${CMAKE_SOURCE_DIR}/tools/cmake/precompiled.h")
+    target_compile_options(${name} PRIVATE -fpch-instantiate-templates -Xclang -fno-pch-timestamp)
+  endif()
+endfunction()
+
+# ingot_add_program(NAME SOURCES ... LINKS ...): a program in bin/ linked with the shared MLIR and LLVM.
+function(ingot_add_program name)
+  cmake_parse_arguments(ARG "NO_MLIR" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ingot_compiler_flags ${ARG_LINKS})
+  if(NOT ARG_NO_MLIR)
+    target_link_libraries(${name} PRIVATE MLIR)
+    target_compile_options(${name} PRIVATE -fno-exceptions)
+  endif()
+  target_link_libraries(${name} PRIVATE LLVM)
+endfunction()
