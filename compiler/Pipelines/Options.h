@@ -1,0 +1,48 @@
+//===- Options.h - Phases of a compilation and the options that shape them ----------------------------------------===//
+//
+// One struct that ingotc and ingot-opt share. A phase's name is its --emit value, its folder and its test folder.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#ifndef INGOT_COMPILER_PIPELINES_OPTIONS_H
+#define INGOT_COMPILER_PIPELINES_OPTIONS_H
+
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ingot {
+
+/// What a compilation stops at, in order. See DESIGN's table of phases.
+enum class Phase { Ingot, Fused, Packed, Loops, LLVM, LLVMIR, Asm, Obj, Exe };
+
+/// The value of --emit for a phase.
+llvm::StringRef getPhaseName(Phase phase);
+/// The phase that --emit=`name` asks for.
+std::optional<Phase> parsePhase(llvm::StringRef name);
+
+/// How float weights are stored; Auto: as in the checkpoint (quantized ones as f32).
+enum class StorageType { Auto, F32, BF16, F16 };
+/// Which of the two lowerings of attention is used.
+enum class AttentionLowering { Naive, Tiled };
+
+/// Everything that decides what code is made. Two compilations with equal options and input give equal bytes.
+struct CompileOptions {
+  StorageType dtype = StorageType::Auto;
+  /// Element type of the cache; Auto: f32 where all weights are stored f32, else f16.
+  StorageType kvDtype = StorageType::Auto;
+  AttentionLowering attention = AttentionLowering::Tiled;
+  bool fuse = true;
+  /// 0: the model's own maximum.
+  int64_t maxContext = 0;
+  int64_t maxBatch = 64;
+  int64_t maxStepTokens = 512;
+  /// CPU variants in the order in which they are stored; names as LLVM spells them, plus "x86-64-v4-bf16".
+  std::vector<std::string> cpus = {"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"};
+};
+
+} // namespace ingot
+
+#endif // INGOT_COMPILER_PIPELINES_OPTIONS_H

@@ -1,0 +1,275 @@
+//===- IngotOps.cpp - Verifiers, folders and canonicalizations of the ingot dialect -------------------------------===//
+//
+// A verifier's message starts with the label of the constraint in IngotOps.td that it checks.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "dialects/ingot/Ingot.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/PatternMatch.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace ingot;
+
+#define GET_OP_CLASSES
+#include "dialects/ingot/IngotOps.cpp.inc"
+
+/// Features of an activation: its second dimension.
+static int64_t features(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); }
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+
+/// Checks a norm's weight (C1) and epsilon (C2) against the features they apply to.
+static LogicalResult verifyNorm(Operation *op, Value input, Value weight, const APFloat &eps) {
+  RankedTensorType type = tensorType(weight);
+  if (type.getRank() != 1 || features(input) % type.getDimSize(0) != 0)
+    return op->emitOpError("C1: expected a weight vector whose length divides ") << features(input) << ", got " << type;
+  if (!eps.isFinite() || eps.isNegative() || eps.isZero())
+    return op->emitOpError("C2: expected a positive finite eps, got ") << eps.convertToFloat();
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Parameters
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value ParameterOp::getYielded() {
+  if (getRecipe().empty() || getRecipe().front().empty())
+    return {};
+  auto yield = dyn_cast<YieldOp>(getRecipe().front().back());
+  return yield ? yield.getResult() : Value();
+}
+
+LogicalResult ParameterOp::verify() {
+  bool hasRecipe = !getRecipe().empty();
+  if (getSource().has_value() == hasRecipe)
+    return emitOpError("C1: expected either a source or a recipe, got ") << (hasRecipe ? "both" : "neither");
+  auto checkName = [&](StringRef name) -> LogicalResult {
+    bool perLayer = name.contains("{layer}");
+    if (perLayer == getKind().has_value())
+      return success();
+    return emitOpError("C2: expected a source ")
+           << (getKind() ? "with" : "without") << " '{layer}' " << (getKind() ? "in" : "outside") << " a kind, got '"
+           << name << "'";
+  };
+  if (getSource())
+    return checkName(*getSource());
+  Value yielded = getYielded();
+  if (!yielded)
+    return emitOpError("C4: expected a recipe that ends with ingot.yield");
+  if (yielded.getType() != getType())
+    return emitOpError("C4: expected a recipe that yields ") << getType() << ", got " << yielded.getType();
+  for (auto source : getRecipe().getOps<SourceOp>())
+    if (failed(checkName(source.getName())))
+      return failure();
+  return success();
+}
+
+LogicalResult ParameterOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getKind() && !symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKindAttr()))
+    return emitOpError("C3: expected kind to name a function, got @") << *getKind();
+  return success();
+}
+
+LogicalResult WeightOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto parameter = symbols.lookupNearestSymbolFrom<ParameterOp>(*this, getParameterAttr());
+  if (!parameter)
+    return emitOpError("C1: expected the name of a parameter, got @") << getParameter();
+  if (parameter.getKind().has_value() != static_cast<bool>(getIndex()))
+    return emitOpError("C2: expected ") << (parameter.getKind() ? "an index for a parameter of a kind"
+                                                                : "no index for a parameter without kind");
+  if (parameter.getType() != getType())
+    return emitOpError("C3: expected result type ") << parameter.getType() << ", got " << getType();
+  return success();
+}
+
+LogicalResult ConcatOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("C1: expected at least one input");
+  RankedTensorType first = tensorType(getInputs().front());
+  SmallVector<int64_t> shape(first.getShape());
+  shape[0] = 0;
+  for (Value input : getInputs()) {
+    RankedTensorType type = tensorType(input);
+    if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType() ||
+        type.getShape().drop_front() != first.getShape().drop_front())
+      return emitOpError("C1: expected inputs that differ in the first dimension only, got ") << first << " and " << type;
+    shape[0] += type.getDimSize(0);
+  }
+  auto expected = RankedTensorType::get(shape, first.getElementType());
+  if (getType() != expected)
+    return emitOpError("C1: expected result type ") << expected << ", got " << getType();
+  return success();
+}
+
+LogicalResult StackOp::verify() {
+  if (getInputs().empty())
+    return emitOpError("C1: expected at least one input");
+  RankedTensorType first = tensorType(getInputs().front());
+  for (Value input : getInputs())
+    if (input.getType() != first)
+      return emitOpError("C1: expected inputs of one type, got ") << first << " and " << input.getType();
+  SmallVector<int64_t> shape = {static_cast<int64_t>(getInputs().size())};
+  shape.append(first.getShape().begin(), first.getShape().end());
+  auto expected = RankedTensorType::get(shape, first.getElementType());
+  if (getType() != expected)
+    return emitOpError("C1: expected result type ") << expected << ", got " << getType();
+  return success();
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+
+LogicalResult PackOp::verify() {
+  RankedTensorType from = tensorType(getInput()), to = tensorType(getResult());
+  if (from.getEncoding() || !isa_and_nonnull<PackedAttr>(to.getEncoding()) || from.getShape() != to.getShape() ||
+      from.getElementType() != to.getElementType())
+    return emitOpError("C1: expected the type ") << from << " with an encoding #ingot.packed, got " << to;
+  return success();
+}
+
+LogicalResult RotaryOp::verify() {
+  if (getLongInvFreq().has_value() != getLongFrom().has_value())
+    return emitOpError("C1: expected long_inv_freq and long_from both or neither");
+  if (getInvFreq().empty() || (getLongInvFreq() && getLongInvFreq()->size() != getInvFreq().size()))
+    return emitOpError("C2: expected as many long_inv_freq as inv_freq, at least one, got ")
+           << (getLongInvFreq() ? getLongInvFreq()->size() : 0) << " and " << getInvFreq().size();
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The decoder
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  RankedTensorType table = tensorType(getTable());
+  if (table.getRank() != 2 || table.getDimSize(1) != features(getResult()))
+    return emitOpError("C1: expected a table with ") << features(getResult()) << " columns, got " << table;
+  return success();
+}
+
+LogicalResult LinearOp::verify() {
+  if (getWeights().empty())
+    return emitOpError("C1: expected at least one weight");
+  int64_t rows = 0, inputs = features(getInput());
+  SmallVector<int64_t> rowsOf;
+  for (Value weight : getWeights()) {
+    RankedTensorType type = tensorType(weight);
+    bool pair = getGated() && getWeights().size() == 1 && type.getRank() == 3 && type.getDimSize(0) == 2;
+    if ((type.getRank() != 2 && !pair) || type.getShape().back() != inputs)
+      return emitOpError("C1: expected weights with ") << inputs << " columns, got " << type;
+    if (pair)
+      rowsOf.push_back(type.getDimSize(1));
+    rowsOf.push_back(type.getDimSize(pair ? 1 : 0));
+  }
+  for (int64_t n : rowsOf)
+    rows += n;
+  if (getGated() && (rowsOf.size() != 2 || rowsOf[0] != rowsOf[1]))
+    return emitOpError("C3: expected two weights of one shape for a gated product, got ") << rowsOf.size();
+  if (getGated() && features(getResult()) != rowsOf[0])
+    return emitOpError("C3: expected ") << rowsOf[0] << " features, got " << features(getResult());
+  if (!getGated() && features(getResult()) != rows)
+    return emitOpError("C4: expected ") << rows << " features, got " << features(getResult());
+  if (!getBiases().empty()) {
+    if (getBiases().size() != getWeights().size())
+      return emitOpError("C2: expected no bias or one for each of ")
+             << getWeights().size() << " weights, got " << getBiases().size();
+    for (auto [bias, weight] : llvm::zip(getBiases(), getWeights()))
+      if (tensorType(bias).getShape() != tensorType(weight).getShape().drop_back())
+        return emitOpError("C2: expected a bias for the rows of ") << weight.getType() << ", got " << bias.getType();
+  }
+  if (getResidual() && getResidual().getType() != getType())
+    return emitOpError("C5: expected a residual of type ") << getType() << ", got " << getResidual().getType();
+  return success();
+}
+
+LogicalResult RMSNormOp::verify() { return verifyNorm(*this, getInput(), getWeight(), getEps()); }
+
+LogicalResult RopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
+  if (!rotary || features(getInput()) % rotary.getHeadDim() != 0)
+    return emitOpError("C1: expected a rotary whose head_dim divides ") << features(getInput()) << ", got @" << getRotary();
+  return success();
+}
+
+/// Checks that keys have the cache's features and queries a multiple of them.
+static LogicalResult verifyHeads(Operation *op, StringRef label, KVCacheType cache, Value query, Value key) {
+  int64_t expected = cache.getKvHeads() * cache.getHeadDim();
+  if (key && features(key) != expected)
+    return op->emitOpError(label) << ": expected keys and values of " << expected << " features, got " << features(key);
+  if (query && features(query) % expected != 0)
+    return op->emitOpError(label) << ": expected queries of a multiple of " << expected << " features, got "
+                                  << features(query);
+  return success();
+}
+
+LogicalResult KVAppendOp::verify() { return verifyHeads(*this, "C1", getCache().getType(), Value(), getKey()); }
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyHeads(*this, "C1", getCache().getType(), getQuery(), Value())))
+    return failure();
+  if (getWindow() && *getWindow() <= 0)
+    return emitOpError("C2: expected a positive window, got ") << *getWindow();
+  return success();
+}
+
+LogicalResult SplitOp::verify() {
+  int64_t sum = 0;
+  for (Value part : getParts())
+    sum += features(part);
+  if (sum != features(getInput()))
+    return emitOpError("C1: expected parts of ") << features(getInput()) << " features together, got " << sum;
+  return success();
+}
+
+LogicalResult SplitOp::canonicalize(SplitOp op, PatternRewriter &rewriter) {
+  if (op.getParts().size() != 1)
+    return rewriter.notifyMatchFailure(op, "more than one part");
+  rewriter.replaceOp(op, op.getInput());
+  return success();
+}
+
+LogicalResult LayersOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  int64_t layers = 0;
+  llvm::StringMap<int64_t> next;
+  Type index = IndexType::get(getContext());
+  auto expected = FunctionType::get(getContext(), {getInput().getType(), getBatch().getType(), getCache().getType(), index, index},
+                                    {getType()});
+  for (auto run : getRuns().getAsRange<RunAttr>()) {
+    auto kind = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, run.getKind());
+    if (!kind || kind.getFunctionType() != expected)
+      return emitOpError("C1: expected a function of type ") << expected << ", got " << run.getKind();
+    int64_t &first = next[run.getKind().getValue()];
+    if (run.getFirst() != first)
+      return emitOpError("C3: expected the run of ") << run.getKind() << " to start at " << first << ", got " << run.getFirst();
+    first += run.getCount();
+    layers += run.getCount();
+  }
+  if (layers != getCache().getType().getLayers())
+    return emitOpError("C2: expected ") << getCache().getType().getLayers() << " layers, got " << layers;
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Fused forms
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult AddRMSNormOp::verify() { return verifyNorm(*this, getInput(), getWeight(), getEps()); }
+
+LogicalResult QKNormRopeAppendOp::verify() {
+  KVCacheType cache = getCache().getType();
+  bool norms = static_cast<bool>(getQNorm());
+  if (norms != static_cast<bool>(getKNorm()) || norms != getEps().has_value())
+    return emitOpError("C1: expected q_norm, k_norm and eps all or none");
+  for (Value norm : {getQNorm(), getKNorm()})
+    if (norm && (tensorType(norm).getRank() != 1 || tensorType(norm).getDimSize(0) != cache.getHeadDim()))
+      return emitOpError("C1: expected norms of ") << cache.getHeadDim() << " elements, got " << norm.getType();
+  return verifyHeads(*this, "C3", cache, getQuery(), getKey());
+}
+
+LogicalResult QKNormRopeAppendOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
+  if (!rotary || rotary.getHeadDim() != getCache().getType().getHeadDim())
+    return emitOpError("C2: expected a rotary with head_dim ") << getCache().getType().getHeadDim() << ", got @" << getRotary();
+  return success();
+}
