@@ -1,0 +1,143 @@
+"""What the integration tests share: running ingotc and the executables it makes, from outside, as a user does.
+
+Needs nothing but Python's standard library. Everything that a test writes lies in one temporary folder that goes when
+it ends (INGOT_TEST_KEEP=DIR keeps it there).
+"""
+import atexit
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from project import BUILD, ROOT  # noqa: E402
+
+CASES = os.path.join(ROOT, "test", "Integration", "cases")
+INGOTC = os.path.join(BUILD, "bin", "ingotc")
+INGOT_OPT = os.path.join(BUILD, "bin", "ingot-opt")
+
+
+class Failure(AssertionError):
+    """Something that a test found to be wrong; its message is all that is printed."""
+
+
+class Result:
+    """What a program did: exit code (negative: killed by that signal), standard output (bytes) and standard error."""
+
+    def __init__(self, argv, code, out, err):
+        self.argv, self.code, self.out, self.err = argv, code, out, err
+
+    def __str__(self):
+        return f"{' '.join(map(str, self.argv))[:200]}: exit code {self.code}: {self.err.strip()[-400:]}"
+
+    @property
+    def text(self):
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def json(self):
+        try:
+            return json.loads(self.out)
+        except ValueError as e:
+            raise Failure(f"not JSON from {self}: {e}: {self.out[:200]!r}") from e
+
+
+def run(*argv, stdin=b"", timeout=300, cwd=None, env=None):
+    """Runs a program to its end, whatever its exit code."""
+    argv = [str(a) for a in argv]
+    try:
+        p = subprocess.run(argv, input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, cwd=cwd,
+                           env=env, check=False)
+    except subprocess.TimeoutExpired as e:
+        raise Failure(f"no answer in {timeout} s from {' '.join(argv)[:200]}") from e
+    return Result(argv, p.returncode, p.stdout, p.stderr.decode("utf-8", "replace"))
+
+
+def ok(*argv, **options):
+    """Runs a program that must succeed."""
+    result = run(*argv, **options)
+    if result.code != 0:
+        raise Failure(str(result))
+    return result
+
+
+def refused(*argv, code=1, words=(), **options):
+    """Runs a program that must end with this exit code and an 'error:' line in which each of `words` stands."""
+    result = run(*argv, **options)
+    if result.code != code:
+        raise Failure(f"expected exit code {code} from {result}")
+    lines = [l for l in result.err.splitlines() if "error:" in l]
+    if not lines:
+        raise Failure(f"no line with 'error:' on standard error of {result}")
+    for word in words:
+        if not any(str(word).lower() in l.lower() for l in lines):
+            raise Failure(f"{word!r} is not in the error of {result}")
+    return result
+
+
+_folder = None
+
+
+def folder():
+    """The test's temporary folder."""
+    global _folder
+    if _folder is None:
+        keep = os.environ.get("INGOT_TEST_KEEP")
+        if keep:
+            os.makedirs(keep, exist_ok=True)
+        _folder = tempfile.mkdtemp(prefix="ingot-test-", dir=keep)
+        if not keep:
+            atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    return _folder
+
+
+def scratch(name):
+    """A path in the test's folder."""
+    return os.path.join(folder(), name)
+
+
+def case_model(name):
+    """The model of a golden case: a directory or a GGUF file."""
+    with open(os.path.join(CASES, name, "golden.json"), encoding="utf-8") as f:
+        return os.path.join(CASES, name, json.load(f)["model"])
+
+
+_compiled = {}
+
+
+def compiled(model, *args, cwd=None):
+    """The executable of a model, a path or a golden case's name, compiled once per set of arguments."""
+    key = (model, args)
+    if key not in _compiled:
+        path = model if os.path.sep in model else case_model(model)
+        exe = scratch(f"{len(_compiled)}-{os.path.basename(model)}")
+        ok(INGOTC, path, "-o", exe, *args, cwd=cwd)
+        if not os.access(exe, os.X_OK):
+            raise Failure(f"ingotc {path} exited with 0 but wrote no executable")
+        _compiled[key] = exe
+    return _compiled[key]
+
+
+def ids(tokens):
+    """Tokens as --tokens takes them."""
+    return ",".join(map(str, tokens))
+
+
+def logits(exe, tokens, *args):
+    """Rows of logits, one per token."""
+    return ok(exe, "logits", "--tokens", ids(tokens), "--json", *args).json["logits"]
+
+
+def hashes(exe, *sequences, args=()):
+    """A hash of the bits of each row of logits, for all tokens of all sequences, in order."""
+    out = ok(exe, "logits", "--hash", "--tokens", ";".join(ids(s) for s in sequences), *args).text
+    return out.split("\n")[:-1] if out.endswith("\n") else out.split("\n")
+
+
+def write_json(path, value):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+    return path
