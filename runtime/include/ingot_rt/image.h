@@ -9,6 +9,8 @@
 #ifndef INGOT_RT_IMAGE_H
 #define INGOT_RT_IMAGE_H
 
+#include "ingot_rt/image_tokenizer.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +26,7 @@ extern "C" {
 enum ingot_rt_section_kind {
   INGOT_RT_SECTION_WEIGHTS = 1, ///< packed parameters (see ingot_rt_parameter);
                                 ///< absent for random weights
-  INGOT_RT_SECTION_TOKENIZER = 2,  ///< image_tokenizer.h
+  INGOT_RT_SECTION_TOKENIZER = 2,  ///< ingot_rt_tok_header
   INGOT_RT_SECTION_GENERATION = 3, ///< ingot_rt_generation_defaults
   INGOT_RT_SECTION_LEDGER = 4,     ///< ingot_rt_ledger
   INGOT_RT_SECTION_LICENSES =
