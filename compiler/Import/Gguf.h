@@ -92,7 +92,7 @@ protected:
 private:
   GgufCheckpoint() = default;
   llvm::Error build(llvm::ArrayRef<std::string> ignoredKeys);
-  llvm::Error addTensors(llvm::StringRef architecture);
+  llvm::Error addTensors(bool permutesQK);
 
   /// Where tensor i lies, and how its rows (a vector: elements) are permuted:
   /// 0, or the head dimension D, in which case presented row h*D + p*D/2 + j is

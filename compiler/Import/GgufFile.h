@@ -52,6 +52,9 @@ public:
   std::optional<bool> boolean() const;
   std::optional<llvm::StringRef> string() const;
 
+  /// The bytes of an array of u8 or i8 (a scalar counts as none).
+  std::optional<llvm::StringRef> bytes() const;
+
   /// All elements, if it is an array of such a type (a scalar counts as none).
   std::optional<std::vector<int64_t>> integers() const;
   std::optional<std::vector<double>> numbers() const;

@@ -19,7 +19,7 @@ llvm::Error inputError(llvm::StringRef file, const llvm::Twine &what);
 
 /// Text from an input made fit for a message: in single quotes, bytes outside
 /// printable ASCII escaped (valid UTF-8 is kept), cut after 120 bytes.
-std::string quoted(llvm::StringRef text);
+std::string quote(llvm::StringRef text);
 
 /// "[16, 32]".
 std::string shapeText(llvm::ArrayRef<int64_t> shape);

@@ -55,6 +55,9 @@ private:
     ingot_rt_random_kind kind;
     int shift;
   };
+  static void fill(const Generator &generator, uint64_t first,
+                   llvm::MutableArrayRef<float> dst);
+
   uint64_t randomSeed;
   std::vector<Generator> generators;
 };
