@@ -44,7 +44,9 @@ function(ingot_add_library name)
   endif()
 endfunction()
 
-# ingot_add_program(NAME SOURCES ... LINKS ...): a program in bin/ linked with the shared MLIR and LLVM.
+# ingot_add_program(NAME SOURCES ... LINKS ...): a program in bin/, installed, linked with the shared MLIR and LLVM.
+# It looks for them beside itself first (a package) and where it was built second. DT_RPATH, unlike DT_RUNPATH, holds
+# for the libraries of these libraries too.
 function(ingot_add_program name)
   cmake_parse_arguments(ARG "NO_MLIR" "" "SOURCES;LINKS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
@@ -54,6 +56,9 @@ function(ingot_add_program name)
     target_compile_options(${name} PRIVATE -fno-exceptions)
   endif()
   target_link_libraries(${name} PRIVATE LLVM)
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;${LLVM_LIBRARY_DIR}")
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
 # ingot_add_unit_test(NAME SOURCES ... [LINKS ...] [ARGS ...] [RUNTIME] [EXCEPTIONS] [NO_MLIR] [TIMEOUT SECONDS])
