@@ -1,10 +1,10 @@
-//===- Evaluator.cpp - The interpreter of the ingot dialect
+//===- Evaluator.cpp - The interpreter of the ingot dialect ------------------------------------------------------===//
 //-------------------===//
 //
 // One method per op, in the order of IngotOps.td, templated on the type in
 // which activations are held and sums are made (float or double).
 //
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Evaluator/Evaluator.h"
 #include "compiler/Evaluator/Kernels.h"
@@ -23,9 +23,9 @@ using namespace mlir;
 
 namespace ingot {
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // Batch and cache
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 void Batch::append(int32_t sequence, int32_t start, ArrayRef<int32_t> ids) {
   for (int32_t id : ids) {
@@ -36,11 +36,9 @@ void Batch::append(int32_t sequence, int32_t start, ArrayRef<int32_t> ids) {
   }
 }
 
-Cache::Cache(KVCacheType type)
-    : type(type), keys(type.getLayers()), values(type.getLayers()) {}
+Cache::Cache(KVCacheType type) : type(type), keys(type.getLayers()), values(type.getLayers()) {}
 
-void Cache::write(int64_t layer, int64_t sequence, int64_t position,
-                  ArrayRef<float> key, ArrayRef<float> value) {
+void Cache::write(int64_t layer, int64_t sequence, int64_t position, ArrayRef<float> key, ArrayRef<float> value) {
   count = std::max(count, sequence + 1);
   auto store = [&](Table &table, ArrayRef<float> from) {
     auto &bySequence = table[layer];
@@ -58,8 +56,7 @@ void Cache::write(int64_t layer, int64_t sequence, int64_t position,
   store(values, value);
 }
 
-ArrayRef<float> Cache::find(const Table &table, int64_t layer, int64_t sequence,
-                            int64_t position) {
+ArrayRef<float> Cache::find(const Table &table, int64_t layer, int64_t sequence, int64_t position) {
   const auto &bySequence = table[layer];
   if (sequence >= static_cast<int64_t>(bySequence.size()) ||
       position >= static_cast<int64_t>(bySequence[sequence].size()))
@@ -69,14 +66,12 @@ ArrayRef<float> Cache::find(const Table &table, int64_t layer, int64_t sequence,
 
 int64_t Cache::positions(int64_t layer, int64_t sequence) const {
   const auto &bySequence = keys[layer];
-  return sequence < static_cast<int64_t>(bySequence.size())
-             ? static_cast<int64_t>(bySequence[sequence].size())
-             : 0;
+  return sequence < static_cast<int64_t>(bySequence.size()) ? static_cast<int64_t>(bySequence[sequence].size()) : 0;
 }
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // The interpreter
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
 
@@ -86,8 +81,7 @@ struct Rows {
   int64_t rows = 0, columns = 0;
   std::vector<T> values;
 
-  Rows(int64_t rows, int64_t columns)
-      : rows(rows), columns(columns), values(rows * columns) {}
+  Rows(int64_t rows, int64_t columns) : rows(rows), columns(columns), values(rows * columns) {}
   T *row(int64_t index) { return values.data() + index * columns; }
   const T *row(int64_t index) const { return values.data() + index * columns; }
 };
@@ -132,10 +126,9 @@ public:
   using Handle = std::shared_ptr<const Rows<T>>;
   using Environment = llvm::DenseMap<Value, Slot<T>>;
 
-  Interpreter(ModuleOp module, ParameterProvider &provider,
-              const EvaluatorOptions &options, const Batch &batch, Cache *cache)
-      : module(module), provider(provider), options(options), batch(batch),
-        cache(cache) {
+  Interpreter(ModuleOp module, ParameterProvider &provider, const EvaluatorOptions &options, const Batch &batch,
+              Cache *cache)
+      : module(module), provider(provider), options(options), batch(batch), cache(cache) {
     module.walk([&](LayersOp layers) {
       int64_t layer = 0;
       for (auto run : layers.getRuns().getAsRange<RunAttr>())
@@ -145,17 +138,14 @@ public:
   }
 
   /// Runs `function`; `arguments` has a slot for each of its arguments.
-  Expected<SmallVector<Slot<T>>> call(func::FuncOp function,
-                                      ArrayRef<Slot<T>> arguments) {
+  Expected<SmallVector<Slot<T>>> call(func::FuncOp function, ArrayRef<Slot<T>> arguments) {
     if (function.isExternal())
-      return createStringError("function @%s has no body",
-                               function.getName().str().c_str());
+      return createStringError("function @%s has no body", function.getName().str().c_str());
     Environment environment;
     for (auto [argument, slot] : zip(function.getArguments(), arguments))
       environment[argument] = slot;
     if (!function.getBody().hasOneBlock())
-      return createStringError("function @%s has more than one block",
-                               function.getName().str().c_str());
+      return createStringError("function @%s has more than one block", function.getName().str().c_str());
     for (Operation &op : function.getBody().front()) {
       if (auto results = dyn_cast<func::ReturnOp>(op)) {
         SmallVector<Slot<T>> slots;
@@ -167,8 +157,7 @@ public:
         return std::move(error);
       observe(op, environment);
     }
-    return createStringError("function @%s does not return",
-                             function.getName().str().c_str());
+    return createStringError("function @%s does not return", function.getName().str().c_str());
   }
 
 private:
@@ -179,23 +168,18 @@ private:
       return;
     for (Value result : op.getResults())
       if (Handle rows = environment.lookup(result).activation)
-        options.observer(&op, currentLayer,
-                         Matrix{rows->rows, rows->columns,
-                                std::vector<float>(rows->values.begin(),
-                                                   rows->values.end())});
+        options.observer(
+            &op, currentLayer,
+            Matrix{rows->rows, rows->columns, std::vector<float>(rows->values.begin(), rows->values.end())});
   }
 
   Error run(Operation &op, Environment &env) {
     return llvm::TypeSwitch<Operation *, Error>(&op)
-        .Case<WeightOp, EmbeddingOp, LinearOp, RMSNormOp, RopeOp, KVAppendOp,
-              AttentionOp, AddOp, MulOp, SiLUOp, SplitOp, SelectRowsOp,
-              LayersOp, AddRMSNormOp, GatedActOp, QKNormRopeAppendOp,
-              func::CallOp, arith::ConstantOp>(
-            [&](auto typed) { return evaluate(typed, env); })
+        .Case<WeightOp, EmbeddingOp, LinearOp, RMSNormOp, RopeOp, KVAppendOp, AttentionOp, AddOp, MulOp, SiLUOp,
+              SplitOp, SelectRowsOp, LayersOp, AddRMSNormOp, GatedActOp, QKNormRopeAppendOp, func::CallOp,
+              arith::ConstantOp>([&](auto typed) { return evaluate(typed, env); })
         .Default([](Operation *other) {
-          return createStringError(
-              "'%s' cannot be evaluated",
-              other->getName().getStringRef().str().c_str());
+          return createStringError("'%s' cannot be evaluated", other->getName().getStringRef().str().c_str());
         });
   }
 
@@ -204,30 +188,24 @@ private:
     return Error::success();
   }
 
-  const Rows<T> &get(const Environment &env, Value value) const {
-    return *env.find(value)->second.activation;
-  }
+  const Rows<T> &get(const Environment &env, Value value) const { return *env.find(value)->second.activation; }
 
-  Expected<std::vector<float>> readVector(const Environment &env,
-                                          Value value) const {
+  Expected<std::vector<float>> readVector(const Environment &env, Value value) const {
     return env.find(value)->second.parameter.readAll(provider);
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Parameters, indices, calls
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   Error evaluate(WeightOp op, Environment &env) {
-    Parameter parameter{SymbolTable::lookupNearestSymbolFrom<ParameterOp>(
-        op, op.getParameterAttr())};
+    Parameter parameter{SymbolTable::lookupNearestSymbolFrom<ParameterOp>(op, op.getParameterAttr())};
     if (std::optional<StringRef> kind = parameter.op.getKind()) {
       int64_t index = env.lookup(op.getIndex()).index;
       auto known = layersOfKind.find(*kind);
       parameter.layer = index;
-      if (index < 0 || (known != layersOfKind.end() &&
-                        index >= static_cast<int64_t>(known->second.size())))
-        return createStringError("@%s has no index %lld",
-                                 op.getParameter().str().c_str(),
+      if (index < 0 || (known != layersOfKind.end() && index >= static_cast<int64_t>(known->second.size())))
+        return createStringError("@%s has no index %lld", op.getParameter().str().c_str(),
                                  static_cast<long long>(index));
       if (known != layersOfKind.end())
         parameter.layer = known->second[index];
@@ -248,8 +226,7 @@ private:
     SmallVector<Slot<T>> arguments;
     for (Value operand : op.getOperands())
       arguments.push_back(env.lookup(operand));
-    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(
-        op, op.getCalleeAttr());
+    auto callee = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, op.getCalleeAttr());
     Expected<SmallVector<Slot<T>>> results = call(callee, arguments);
     if (!results)
       return results.takeError();
@@ -262,15 +239,13 @@ private:
     Slot<T> hidden = env.lookup(op.getInput());
     int64_t layer = 0, outer = currentLayer;
     for (auto run : op.getRuns().getAsRange<RunAttr>()) {
-      auto kind =
-          SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, run.getKind());
+      auto kind = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(op, run.getKind());
       for (int64_t i = 0; i < run.getCount(); ++i, ++layer) {
         Slot<T> index, number;
         index.index = run.getFirst() + i;
         number.index = layer;
         currentLayer = layer;
-        Expected<SmallVector<Slot<T>>> result =
-            call(kind, {hidden, Slot<T>(), Slot<T>(), index, number});
+        Expected<SmallVector<Slot<T>>> result = call(kind, {hidden, Slot<T>(), Slot<T>(), index, number});
         if (!result)
           return result.takeError();
         hidden = result->front();
@@ -281,9 +256,9 @@ private:
     return Error::success();
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Embedding, linear
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   Error evaluate(EmbeddingOp op, Environment &env) {
     const Parameter &table = env.find(op.getTable())->second.parameter;
@@ -292,8 +267,7 @@ private:
     std::vector<float> row(result.columns);
     for (int64_t t = 0; t < tokens(); ++t) {
       if (batch.tokens[t] < 0 || batch.tokens[t] >= type.getDimSize(0))
-        return createStringError("token id %d is not in [0, %lld)",
-                                 batch.tokens[t],
+        return createStringError("token id %d is not in [0, %lld)", batch.tokens[t],
                                  static_cast<long long>(type.getDimSize(0)));
       if (Error error = table.readRows(provider, batch.tokens[t], 1, row))
         return error;
@@ -310,14 +284,11 @@ private:
   }
 
   /// out[t][j] = x_t . row(firstRow + j), j < count, in segments of K.
-  Error multiplyRows(const Rows<T> &x, const Parameter &weight,
-                     int64_t firstRow, int64_t count, int64_t segments,
+  Error multiplyRows(const Rows<T> &x, const Parameter &weight, int64_t firstRow, int64_t count, int64_t segments,
                      MutableArrayRef<T> out) const {
     int64_t k = x.columns;
     std::vector<float> stored(panelFeatures * k), panel(panelFeatures * k);
-    if (Error error = weight.readRows(
-            provider, firstRow, count,
-            MutableArrayRef<float>(stored).take_front(count * k)))
+    if (Error error = weight.readRows(provider, firstRow, count, MutableArrayRef<float>(stored).take_front(count * k)))
       return error;
     for (int64_t element = 0; element < k; ++element)
       for (int64_t j = 0; j < panelFeatures; ++j)
@@ -328,8 +299,7 @@ private:
     length = segments == 1 ? k : alignTo(length, 2);
     std::vector<T> sums(segments * x.rows * panelFeatures);
     for (int64_t s = 0; s < segments; ++s)
-      multiplyPanel(x.values.data(), k, x.rows, panel.data(),
-                    std::min(k, s * length), std::min(k, (s + 1) * length),
+      multiplyPanel(x.values.data(), k, x.rows, panel.data(), std::min(k, s * length), std::min(k, (s + 1) * length),
                     sums.data() + s * x.rows * panelFeatures);
     SmallVector<T, 8> chains(segments);
     for (int64_t i = 0; i < x.rows * panelFeatures; ++i) {
@@ -341,28 +311,22 @@ private:
   }
 
   /// Writes x W^T, all rows of `weight`, to columns [column, ...) of `result`.
-  Error multiply(LinearOp op, const Rows<T> &x, const Parameter &weight,
-                 int64_t column, Rows<T> &result) const {
+  Error multiply(LinearOp op, const Rows<T> &x, const Parameter &weight, int64_t column, Rows<T> &result) const {
     RankedTensorType type = ParameterOp(weight.op).getTensorType();
-    int64_t features = Parameter::rows(type),
-            panels = divideCeil(features, panelFeatures),
+    int64_t features = Parameter::rows(type), panels = divideCeil(features, panelFeatures),
             segments = segmentsOf(op, type);
-    unsigned threads = std::max<unsigned>(
-        1, static_cast<unsigned>(std::min<int64_t>(options.threads, panels)));
+    unsigned threads = std::max<unsigned>(1, static_cast<unsigned>(std::min<int64_t>(options.threads, panels)));
     std::vector<std::optional<Error>> errors(threads);
     auto work = [&](unsigned thread) {
       std::vector<T> out(x.rows * panelFeatures);
       for (int64_t panel = thread; panel < panels; panel += threads) {
-        int64_t first = panel * panelFeatures,
-                count = std::min(panelFeatures, features - first);
-        if (Error error =
-                multiplyRows(x, weight, first, count, segments, out)) {
+        int64_t first = panel * panelFeatures, count = std::min(panelFeatures, features - first);
+        if (Error error = multiplyRows(x, weight, first, count, segments, out)) {
           errors[thread].emplace(std::move(error));
           return;
         }
         for (int64_t t = 0; t < x.rows; ++t)
-          std::copy_n(out.begin() + t * panelFeatures, count,
-                      result.row(t) + column + first);
+          std::copy_n(out.begin() + t * panelFeatures, count, result.row(t) + column + first);
       }
     };
     std::vector<std::thread> others;
@@ -389,8 +353,7 @@ private:
       const Parameter &parameter = env.find(weight)->second.parameter;
       if (Error error = multiply(op, x, parameter, column, products))
         return error;
-      int64_t features =
-          Parameter::rows(cast<RankedTensorType>(weight.getType()));
+      int64_t features = Parameter::rows(cast<RankedTensorType>(weight.getType()));
       if (!op.getBiases().empty()) {
         Expected<std::vector<float>> bias = readVector(env, op.getBiases()[i]);
         if (!bias)
@@ -405,8 +368,7 @@ private:
       Rows<T> gated(x.rows, width / 2);
       for (int64_t t = 0; t < x.rows; ++t)
         for (int64_t j = 0; j < gated.columns; ++j)
-          gated.row(t)[j] = activate(*activation, products.row(t)[j]) *
-                            products.row(t)[gated.columns + j];
+          gated.row(t)[j] = activate(*activation, products.row(t)[j]) * products.row(t)[gated.columns + j];
       products = std::move(gated);
     }
     if (op.getResidual()) {
@@ -417,9 +379,9 @@ private:
     return set(env, op.getResult(), std::move(products));
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Norms, RoPE
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   Rows<T> normalize(const Rows<T> &x, ArrayRef<float> weight, float eps) const {
     Rows<T> result(x.rows, x.columns);
@@ -441,9 +403,7 @@ private:
     Expected<std::vector<float>> weight = readVector(env, op.getWeight());
     if (!weight)
       return weight.takeError();
-    return set(env, op.getResult(),
-               normalize(get(env, op.getInput()), *weight,
-                         op.getEps().convertToFloat()));
+    return set(env, op.getResult(), normalize(get(env, op.getInput()), *weight, op.getEps().convertToFloat()));
   }
 
   Rows<T> rotate(const Rows<T> &x, RotaryOp rotary) const {
@@ -453,20 +413,14 @@ private:
     bool interleaved = rotary.getStyle() == RotaryStyle::Interleaved;
     for (int64_t t = 0; t < x.rows; ++t) {
       size_t sequence = batch.sequences[t];
-      bool longRegime = rotary.getLongInvFreq() &&
-                        sequence < batch.longRegime.size() &&
-                        batch.longRegime[sequence];
-      ArrayRef<float> frequencies =
-          longRegime ? *rotary.getLongInvFreq() : rotary.getInvFreq();
+      bool longRegime = rotary.getLongInvFreq() && sequence < batch.longRegime.size() && batch.longRegime[sequence];
+      ArrayRef<float> frequencies = longRegime ? *rotary.getLongInvFreq() : rotary.getInvFreq();
       for (int64_t i = 0; i < half; ++i) {
         // The angle is a float32 in the reference, whatever follows.
         float angle = static_cast<float>(batch.positions[t]) * frequencies[i];
-        T cosine = static_cast<T>(std::cos(static_cast<double>(angle))) *
-                   static_cast<T>(scaling);
-        T sine = static_cast<T>(std::sin(static_cast<double>(angle))) *
-                 static_cast<T>(scaling);
-        int64_t first = interleaved ? 2 * i : i,
-                second = interleaved ? 2 * i + 1 : i + half;
+        T cosine = static_cast<T>(std::cos(static_cast<double>(angle))) * static_cast<T>(scaling);
+        T sine = static_cast<T>(std::sin(static_cast<double>(angle))) * static_cast<T>(scaling);
+        int64_t first = interleaved ? 2 * i : i, second = interleaved ? 2 * i + 1 : i + half;
         for (int64_t head = 0; head < x.columns; head += size) {
           T a = x.row(t)[head + first], b = x.row(t)[head + second];
           result.row(t)[head + first] = a * cosine - b * sine;
@@ -482,21 +436,17 @@ private:
   }
 
   Error evaluate(RopeOp op, Environment &env) {
-    return set(
-        env, op.getResult(),
-        rotate(get(env, op.getInput()), rotaryOf(op, op.getRotaryAttr())));
+    return set(env, op.getResult(), rotate(get(env, op.getInput()), rotaryOf(op, op.getRotaryAttr())));
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Cache, attention
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   Error checkLayer(int64_t layer) const {
     if (layer < 0 || layer >= cache->getType().getLayers())
-      return createStringError(
-          "layer %lld is not one of the cache's %lld",
-          static_cast<long long>(layer),
-          static_cast<long long>(cache->getType().getLayers()));
+      return createStringError("layer %lld is not one of the cache's %lld", static_cast<long long>(layer),
+                               static_cast<long long>(cache->getType().getLayers()));
     return Error::success();
   }
 
@@ -512,20 +462,16 @@ private:
   }
 
   Error evaluate(KVAppendOp op, Environment &env) {
-    return append(get(env, op.getKey()), get(env, op.getValue()),
-                  env.lookup(op.getLayer()).index);
+    return append(get(env, op.getKey()), get(env, op.getValue()), env.lookup(op.getLayer()).index);
   }
 
   /// One head of one token over positions [first, last] of its sequence.
-  void attend(const T *query, int64_t token, int64_t layer, int64_t kvHead,
-              int64_t first, T scale, T *out) const {
-    int64_t size = cache->getType().getHeadDim(), last = batch.positions[token],
-            sequence = batch.sequences[token];
+  void attend(const T *query, int64_t token, int64_t layer, int64_t kvHead, int64_t first, T scale, T *out) const {
+    int64_t size = cache->getType().getHeadDim(), last = batch.positions[token], sequence = batch.sequences[token];
     std::vector<T> scores;
     scores.reserve(last - first + 1);
     for (int64_t j = first; j <= last; ++j) {
-      ArrayRef<float> key =
-          cache->key(layer, sequence, j).drop_front(kvHead * size);
+      ArrayRef<float> key = cache->key(layer, sequence, j).drop_front(kvHead * size);
       T dot = 0;
       for (int64_t i = 0; i < size; ++i)
         dot = fused(query[i], static_cast<T>(key[i]), dot);
@@ -538,8 +484,7 @@ private:
     }
     std::fill_n(out, size, T(0));
     for (int64_t j = first; j <= last; ++j) {
-      ArrayRef<float> value =
-          cache->value(layer, sequence, j).drop_front(kvHead * size);
+      ArrayRef<float> value = cache->value(layer, sequence, j).drop_front(kvHead * size);
       for (int64_t i = 0; i < size; ++i)
         out[i] = fused(scores[j - first], static_cast<T>(value[i]), out[i]);
     }
@@ -559,28 +504,23 @@ private:
     for (int64_t t = 0; t < tokens(); ++t) {
       int64_t position = batch.positions[t], first = 0;
       if (op.getWindow())
-        first = std::max<int64_t>(
-            0, position - static_cast<int64_t>(*op.getWindow()) + 1);
+        first = std::max<int64_t>(0, position - static_cast<int64_t>(*op.getWindow()) + 1);
       for (int64_t j = first; j <= position; ++j)
         if (cache->key(layer, batch.sequences[t], j).empty())
-          return createStringError(
-              "position %lld of sequence %d is not in the cache of layer %lld",
-              static_cast<long long>(j), batch.sequences[t],
-              static_cast<long long>(layer));
+          return createStringError("position %lld of sequence %d is not in the cache of layer %lld",
+                                   static_cast<long long>(j), batch.sequences[t], static_cast<long long>(layer));
       for (int64_t head = 0; head < heads; ++head)
-        attend(query.row(t) + head * size, t, layer, head / group, first, scale,
-               result.row(t) + head * size);
+        attend(query.row(t) + head * size, t, layer, head / group, first, scale, result.row(t) + head * size);
     }
     return set(env, op.getResult(), std::move(result));
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Element by element, rows, columns
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   template <typename Function>
-  Error combine(Environment &env, Value result, Value lhs, Value rhs,
-                Function function) {
+  Error combine(Environment &env, Value result, Value lhs, Value rhs, Function function) {
     Rows<T> combined = get(env, lhs);
     for (auto [to, other] : zip(combined.values, get(env, rhs).values))
       to = function(to, other);
@@ -588,24 +528,20 @@ private:
   }
 
   Error evaluate(AddOp op, Environment &env) {
-    return combine(env, op.getResult(), op.getLhs(), op.getRhs(),
-                   [](T a, T b) { return a + b; });
+    return combine(env, op.getResult(), op.getLhs(), op.getRhs(), [](T a, T b) { return a + b; });
   }
 
   Error evaluate(MulOp op, Environment &env) {
-    return combine(env, op.getResult(), op.getLhs(), op.getRhs(),
-                   [](T a, T b) { return a * b; });
+    return combine(env, op.getResult(), op.getLhs(), op.getRhs(), [](T a, T b) { return a * b; });
   }
 
   Error evaluate(SiLUOp op, Environment &env) {
-    return combine(env, op.getResult(), op.getInput(), op.getInput(),
-                   [](T a, T) { return silu(a); });
+    return combine(env, op.getResult(), op.getInput(), op.getInput(), [](T a, T) { return silu(a); });
   }
 
   Error evaluate(GatedActOp op, Environment &env) {
     Activation function = op.getActivation();
-    return combine(env, op.getResult(), op.getGate(), op.getUp(),
-                   [=](T a, T b) { return activate(function, a) * b; });
+    return combine(env, op.getResult(), op.getGate(), op.getUp(), [=](T a, T b) { return activate(function, a) * b; });
   }
 
   Error evaluate(SplitOp op, Environment &env) {
@@ -613,8 +549,7 @@ private:
     Handle input = env.lookup(op.getInput()).activation;
     int64_t column = 0;
     for (Value part : op.getParts()) {
-      Rows<T> rows(input->rows,
-                   cast<RankedTensorType>(part.getType()).getDimSize(1));
+      Rows<T> rows(input->rows, cast<RankedTensorType>(part.getType()).getDimSize(1));
       for (int64_t t = 0; t < rows.rows; ++t)
         std::copy_n(input->row(t) + column, rows.columns, rows.row(t));
       column += rows.columns;
@@ -629,16 +564,15 @@ private:
     Rows<T> result(batch.rows.size(), input.columns);
     for (auto [r, row] : llvm::enumerate(batch.rows)) {
       if (row < 0 || row >= input.rows)
-        return createStringError("row %d is not one of %lld", row,
-                                 static_cast<long long>(input.rows));
+        return createStringError("row %d is not one of %lld", row, static_cast<long long>(input.rows));
       std::copy_n(input.row(row), input.columns, result.row(r));
     }
     return set(env, op.getResult(), std::move(result));
   }
 
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
   // Fused forms
-  //===--------------------------------------------------------------------===//
+  //===------------------------------------------------------------------------------------------------------------===//
 
   Error evaluate(AddRMSNormOp op, Environment &env) {
     Expected<std::vector<float>> weight = readVector(env, op.getWeight());
@@ -667,8 +601,7 @@ private:
       key = normalize(key, *keyWeight, eps);
     }
     RotaryOp rotary = rotaryOf(op, op.getRotaryAttr());
-    if (Error error = append(rotate(key, rotary), get(env, op.getValue()),
-                             env.lookup(op.getLayer()).index))
+    if (Error error = append(rotate(key, rotary), get(env, op.getValue()), env.lookup(op.getLayer()).index))
       return error;
     return set(env, op.getResult(), rotate(query, rotary));
   }
@@ -688,37 +621,28 @@ private:
 Error checkBatch(const Batch &batch) {
   size_t count = batch.tokens.size();
   if (batch.positions.size() != count || batch.sequences.size() != count)
-    return createStringError(
-        "expected a position and a sequence for each of %zu tokens, got %zu "
-        "and %zu",
-        count, batch.positions.size(), batch.sequences.size());
+    return createStringError("expected a position and a sequence for each of %zu tokens, got %zu "
+                             "and %zu",
+                             count, batch.positions.size(), batch.sequences.size());
   for (size_t t = 0; t < count; ++t)
     if (batch.positions[t] < 0 || batch.sequences[t] < 0)
-      return createStringError("token %zu has position %d of sequence %d", t,
-                               batch.positions[t], batch.sequences[t]);
+      return createStringError("token %zu has position %d of sequence %d", t, batch.positions[t], batch.sequences[t]);
   return Error::success();
 }
 
 template <typename T>
-Expected<std::vector<Matrix>>
-interpret(ModuleOp module, ParameterProvider &provider,
-          const EvaluatorOptions &options, func::FuncOp function,
-          ArrayRef<Matrix> activations, ArrayRef<int64_t> indices,
-          const Batch &batch, Cache *cache) {
+Expected<std::vector<Matrix>> interpret(ModuleOp module, ParameterProvider &provider, const EvaluatorOptions &options,
+                                        func::FuncOp function, ArrayRef<Matrix> activations, ArrayRef<int64_t> indices,
+                                        const Batch &batch, Cache *cache) {
   SmallVector<Slot<T>> slots;
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     Slot<T> slot;
     if (auto tensor = dyn_cast<RankedTensorType>(type)) {
-      if (activations.empty() || tensor.getRank() != 2 ||
-          activations.front().columns != tensor.getDimSize(1))
+      if (activations.empty() || tensor.getRank() != 2 || activations.front().columns != tensor.getDimSize(1))
         return createStringError(formatv(
-            "argument {0} of @{1} is {2}, given {3}", i, function.getName(),
-            type,
-            activations.empty()
-                ? std::string("nothing")
-                : formatv("{0} columns", activations.front().columns).str()));
-      auto rows = std::make_shared<Rows<T>>(activations.front().rows,
-                                            activations.front().columns);
+            "argument {0} of @{1} is {2}, given {3}", i, function.getName(), type,
+            activations.empty() ? std::string("nothing") : formatv("{0} columns", activations.front().columns).str()));
+      auto rows = std::make_shared<Rows<T>>(activations.front().rows, activations.front().columns);
       llvm::copy(activations.front().values, rows->values.begin());
       slot.activation = rows;
       activations = activations.drop_front();
@@ -731,13 +655,11 @@ interpret(ModuleOp module, ParameterProvider &provider,
       indices = indices.drop_front();
     } else if (isa<KVCacheType>(type)) {
       if (!cache || cache->getType() != type)
-        return createStringError(formatv(
-            "argument {0} of @{1} is {2}, given {3}", i, function.getName(),
-            type, cache ? formatv("{0}", cache->getType()).str() : "nothing"));
+        return createStringError(formatv("argument {0} of @{1} is {2}, given {3}", i, function.getName(), type,
+                                         cache ? formatv("{0}", cache->getType()).str() : "nothing"));
     } else if (!isa<BatchType>(type)) {
       return createStringError(
-          formatv("argument {0} of @{1} has type {2}, which no caller can give",
-                  i, function.getName(), type));
+          formatv("argument {0} of @{1} has type {2}, which no caller can give", i, function.getName(), type));
     }
     slots.push_back(std::move(slot));
   }
@@ -748,68 +670,56 @@ interpret(ModuleOp module, ParameterProvider &provider,
   std::vector<Matrix> matrices;
   for (const Slot<T> &slot : *results) {
     if (!slot.activation)
-      return createStringError(
-          formatv("@{0} returns what is no activation", function.getName()));
+      return createStringError(formatv("@{0} returns what is no activation", function.getName()));
     const Rows<T> &rows = *slot.activation;
-    matrices.push_back(
-        {rows.rows, rows.columns,
-         std::vector<float>(rows.values.begin(), rows.values.end())});
+    matrices.push_back({rows.rows, rows.columns, std::vector<float>(rows.values.begin(), rows.values.end())});
   }
   return matrices;
 }
 
 } // namespace
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // Evaluator
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
-Evaluator::Evaluator(ModuleOp module, ParameterProvider &parameters,
-                     EvaluatorOptions options)
+Evaluator::Evaluator(ModuleOp module, ParameterProvider &parameters, EvaluatorOptions options)
     : module(module), parameters(parameters), options(std::move(options)) {}
 
-Expected<std::vector<Matrix>>
-Evaluator::call(StringRef name, ArrayRef<Matrix> activations,
-                ArrayRef<int64_t> indices, const Batch &batch, Cache *cache) {
+Expected<std::vector<Matrix>> Evaluator::call(StringRef name, ArrayRef<Matrix> activations, ArrayRef<int64_t> indices,
+                                              const Batch &batch, Cache *cache) {
   auto function = module.lookupSymbol<func::FuncOp>(name);
   if (!function)
     return createStringError(formatv("no function @{0} in the module", name));
   if (Error error = checkBatch(batch))
     return std::move(error);
-  auto *run = options.accumulation == Accumulation::F64 ? interpret<double>
-                                                        : interpret<float>;
-  return run(module, parameters, options, function, activations, indices, batch,
-             cache);
+  auto *run = options.accumulation == Accumulation::F64 ? interpret<double> : interpret<float>;
+  return run(module, parameters, options, function, activations, indices, batch, cache);
 }
 
 Expected<KVCacheType> Evaluator::cacheType() {
   auto function = module.lookupSymbol<func::FuncOp>(forwardName);
   if (!function)
-    return createStringError(
-        formatv("no function @{0} in the module", forwardName));
+    return createStringError(formatv("no function @{0} in the module", forwardName));
   FunctionType type = function.getFunctionType();
-  if (type.getNumInputs() != 2 || !isa<BatchType>(type.getInput(0)) ||
-      !isa<KVCacheType>(type.getInput(1)) || type.getNumResults() != 1)
-    return createStringError(
-        formatv("expected @{0} to take a batch and a cache and to return "
-                "logits, got {1}",
-                forwardName, type));
+  if (type.getNumInputs() != 2 || !isa<BatchType>(type.getInput(0)) || !isa<KVCacheType>(type.getInput(1)) ||
+      type.getNumResults() != 1)
+    return createStringError(formatv("expected @{0} to take a batch and a cache and to return "
+                                     "logits, got {1}",
+                                     forwardName, type));
   return cast<KVCacheType>(type.getInput(1));
 }
 
 Expected<Matrix> Evaluator::forward(const Batch &batch, Cache &cache) {
   if (Expected<KVCacheType> type = cacheType(); !type)
     return type.takeError();
-  Expected<std::vector<Matrix>> results =
-      call(forwardName, {}, {}, batch, &cache);
+  Expected<std::vector<Matrix>> results = call(forwardName, {}, {}, batch, &cache);
   if (!results)
     return results.takeError();
   return std::move(results->front());
 }
 
-Expected<std::vector<Matrix>>
-Evaluator::logits(ArrayRef<std::vector<int32_t>> sequences, int64_t chunk,
-                  Cache &cache) {
+Expected<std::vector<Matrix>> Evaluator::logits(ArrayRef<std::vector<int32_t>> sequences, int64_t chunk, Cache &cache) {
   size_t longest = 0;
   std::vector<bool> longRegime(sequences.size());
   for (auto [s, ids] : llvm::enumerate(sequences)) {
@@ -826,8 +736,7 @@ Evaluator::logits(ArrayRef<std::vector<int32_t>> sequences, int64_t chunk,
     for (auto [s, ids] : llvm::enumerate(sequences))
       if (start < ids.size())
         batch.append(static_cast<int32_t>(s), static_cast<int32_t>(start),
-                     ArrayRef<int32_t>(ids).slice(
-                         start, std::min(step, ids.size() - start)));
+                     ArrayRef<int32_t>(ids).slice(start, std::min(step, ids.size() - start)));
     Expected<Matrix> rows = forward(batch, cache);
     if (!rows)
       return rows.takeError();

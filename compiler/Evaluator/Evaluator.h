@@ -1,4 +1,4 @@
-//===- Evaluator.h - What every op of the dialect means, executed
+//===- Evaluator.h - What every op of the dialect means, executed ------------------------------------------------===//
 //-------------===//
 //
 // The naive evaluator: plain loops over logical tensors, one op at a time, for
@@ -15,7 +15,7 @@
 // ((s0+s1)+(s2+s3))+((s4+s5)+(s6+s7)); other sums are plain ascending chains.
 // exp, cos, sin and sqrt are libm's in double, rounded once.
 //
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 #ifndef INGOT_COMPILER_EVALUATOR_EVALUATOR_H
 #define INGOT_COMPILER_EVALUATOR_EVALUATOR_H
@@ -52,9 +52,7 @@ public:
   /// row. `type` is what the IR says of the tensor: an error says so where the
   /// checkpoint has another shape or element type. Called from several threads
   /// at a time when EvaluatorOptions::threads is more than one.
-  virtual llvm::Error readRows(llvm::StringRef name,
-                               mlir::RankedTensorType type, int64_t firstRow,
-                               int64_t rows,
+  virtual llvm::Error readRows(llvm::StringRef name, mlir::RankedTensorType type, int64_t firstRow, int64_t rows,
                                llvm::MutableArrayRef<float> dst) = 0;
 };
 
@@ -63,8 +61,7 @@ public:
 class RandomParameters final : public ParameterProvider {
 public:
   explicit RandomParameters(uint64_t seed) : seed(seed) {}
-  llvm::Error readRows(llvm::StringRef name, mlir::RankedTensorType type,
-                       int64_t firstRow, int64_t rows,
+  llvm::Error readRows(llvm::StringRef name, mlir::RankedTensorType type, int64_t firstRow, int64_t rows,
                        llvm::MutableArrayRef<float> dst) override;
 
 private:
@@ -99,15 +96,12 @@ public:
 
   /// Rounds key and value, features() elements each, to the element type and
   /// stores them; what was there is overwritten.
-  void write(int64_t layer, int64_t sequence, int64_t position,
-             llvm::ArrayRef<float> key, llvm::ArrayRef<float> value);
+  void write(int64_t layer, int64_t sequence, int64_t position, llvm::ArrayRef<float> key, llvm::ArrayRef<float> value);
   /// The stored key or value; empty where nothing was written.
-  llvm::ArrayRef<float> key(int64_t layer, int64_t sequence,
-                            int64_t position) const {
+  llvm::ArrayRef<float> key(int64_t layer, int64_t sequence, int64_t position) const {
     return find(keys, layer, sequence, position);
   }
-  llvm::ArrayRef<float> value(int64_t layer, int64_t sequence,
-                              int64_t position) const {
+  llvm::ArrayRef<float> value(int64_t layer, int64_t sequence, int64_t position) const {
     return find(values, layer, sequence, position);
   }
   /// Number of sequences, and positions of one in a layer up to the last one
@@ -118,8 +112,7 @@ public:
 private:
   /// [layer][sequence][position] -> features() elements, or none.
   using Table = std::vector<std::vector<std::vector<std::vector<float>>>>;
-  static llvm::ArrayRef<float> find(const Table &table, int64_t layer,
-                                    int64_t sequence, int64_t position);
+  static llvm::ArrayRef<float> find(const Table &table, int64_t layer, int64_t sequence, int64_t position);
 
   KVCacheType type;
   Table keys, values;
@@ -144,8 +137,7 @@ struct EvaluatorOptions {
   unsigned threads = 1;
   /// Called with every result that is an activation, in order; `layer` is -1
   /// outside the layers.
-  std::function<void(mlir::Operation *op, int64_t layer, const Matrix &result)>
-      observer;
+  std::function<void(mlir::Operation *op, int64_t layer, const Matrix &result)> observer;
 };
 
 /// Evaluates functions of one module. Parameters are read row by row where they
@@ -153,8 +145,7 @@ struct EvaluatorOptions {
 class Evaluator {
 public:
   /// `module` is verified IR and outlives the evaluator, as does `parameters`.
-  Evaluator(mlir::ModuleOp module, ParameterProvider &parameters,
-            EvaluatorOptions options = {});
+  Evaluator(mlir::ModuleOp module, ParameterProvider &parameters, EvaluatorOptions options = {});
 
   /// Runs @forward: the logits of the batch's wanted rows.
   llvm::Expected<Matrix> forward(const Batch &batch, Cache &cache);
@@ -163,17 +154,14 @@ public:
   /// in steps that take up to `chunk` tokens of each sequence; 0: all at once.
   /// A sequence longer than a rotary's `long_from` has the long regime from its
   /// first token on. `cache` should be empty.
-  llvm::Expected<std::vector<Matrix>>
-  logits(llvm::ArrayRef<std::vector<int32_t>> sequences, int64_t chunk,
-         Cache &cache);
+  llvm::Expected<std::vector<Matrix>> logits(llvm::ArrayRef<std::vector<int32_t>> sequences, int64_t chunk,
+                                             Cache &cache);
 
   /// Runs any function whose arguments are activations, indices, a batch and a
   /// cache: the activations and indices are taken in order. Returns its
   /// results. `cache` may be null if the function has none.
-  llvm::Expected<std::vector<Matrix>> call(llvm::StringRef function,
-                                           llvm::ArrayRef<Matrix> activations,
-                                           llvm::ArrayRef<int64_t> indices,
-                                           const Batch &batch, Cache *cache);
+  llvm::Expected<std::vector<Matrix>> call(llvm::StringRef function, llvm::ArrayRef<Matrix> activations,
+                                           llvm::ArrayRef<int64_t> indices, const Batch &batch, Cache *cache);
 
   /// The cache that @forward takes, or an error that says what is wrong with
   /// @forward.

@@ -1,4 +1,4 @@
-//===- Parameters.cpp - Recipes read row by row, random weights, rounding
+//===- Parameters.cpp - Recipes read row by row, random weights, rounding ----------------------------------------===//
 //-----===//
 
 #include "compiler/Evaluator/Parameters.h"
@@ -14,9 +14,9 @@ namespace ingot {
 
 ParameterProvider::~ParameterProvider() = default;
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // Rounding
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 static float roundToBF16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -27,8 +27,7 @@ static float roundToBF16(float value) {
 }
 
 static float roundToF16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value),
-           magnitude = bits & 0x7fffffffu, sign = bits & 0x80000000u;
+  uint32_t bits = std::bit_cast<uint32_t>(value), magnitude = bits & 0x7fffffffu, sign = bits & 0x80000000u;
   if (magnitude > 0x7f800000u)
     return value;
   // From 65520 = 0x477ff000 on, halfway to the number after the largest.
@@ -50,12 +49,11 @@ float roundTo(Type type, float value) {
   return type.isF16() ? roundToF16(value) : value;
 }
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // Random weights
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
-Error RandomParameters::readRows(StringRef name, RankedTensorType type,
-                                 int64_t firstRow, int64_t rows,
+Error RandomParameters::readRows(StringRef name, RankedTensorType type, int64_t firstRow, int64_t rows,
                                  MutableArrayRef<float> dst) {
   ingot_rt_random_kind kind = name.ends_with(".bias") ? INGOT_RT_RANDOM_BIAS
                               : type.getRank() == 1   ? INGOT_RT_RANDOM_NORM
@@ -70,16 +68,15 @@ Error RandomParameters::readRows(StringRef name, RankedTensorType type,
       loaded = index / 16;
       ingot_rt_random_block(key, loaded, block);
     }
-    value = ingot_rt_random_value(kind, ingot_rt_random_byte(block, index % 16),
-                                  shift);
+    value = ingot_rt_random_value(kind, ingot_rt_random_byte(block, index % 16), shift);
     ++index;
   }
   return Error::success();
 }
 
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 // Recipes
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 int64_t Parameter::rows(RankedTensorType type) {
   int64_t product = 1;
@@ -103,12 +100,10 @@ struct RecipeReader {
   }
 
   /// Rows of `inputs`, one tensor after the other.
-  Error readJoined(ValueRange inputs, int64_t firstRow, int64_t rows,
-                   MutableArrayRef<float> dst) const {
+  Error readJoined(ValueRange inputs, int64_t firstRow, int64_t rows, MutableArrayRef<float> dst) const {
     for (Value input : inputs) {
       auto type = cast<RankedTensorType>(input.getType());
-      int64_t size = Parameter::rows(type),
-              here = std::min(size - firstRow, rows);
+      int64_t size = Parameter::rows(type), here = std::min(size - firstRow, rows);
       if (here > 0) {
         if (Error error = read(input, firstRow, here, dst))
           return error;
@@ -126,20 +121,15 @@ struct RecipeReader {
     for (Value input : inputs) {
       if (Error error = read(input, 0, 1, dst))
         return error;
-      dst = dst.drop_front(
-          Parameter::rowSize(cast<RankedTensorType>(input.getType())));
+      dst = dst.drop_front(Parameter::rowSize(cast<RankedTensorType>(input.getType())));
     }
     return Error::success();
   }
 
-  Error read(Value value, int64_t firstRow, int64_t rows,
-             MutableArrayRef<float> dst) const {
+  Error read(Value value, int64_t firstRow, int64_t rows, MutableArrayRef<float> dst) const {
     auto type = cast<RankedTensorType>(value.getType());
     return llvm::TypeSwitch<Operation *, Error>(value.getDefiningOp())
-        .Case([&](SourceOp op) {
-          return provider.readRows(nameOf(op.getName()), type, firstRow, rows,
-                                   dst);
-        })
+        .Case([&](SourceOp op) { return provider.readRows(nameOf(op.getName()), type, firstRow, rows, dst); })
         .Case([&](ConvertOp op) -> Error {
           if (Error error = read(op.getInput(), firstRow, rows, dst))
             return error;
@@ -152,34 +142,28 @@ struct RecipeReader {
             return readVectors(op.getInputs(), dst);
           return readJoined(op.getInputs(), firstRow, rows, dst);
         })
-        .Case([&](StackOp op) {
-          return readJoined(op.getInputs(), firstRow, rows, dst);
-        })
-        .Case(
-            [&](PackOp op) { return read(op.getInput(), firstRow, rows, dst); })
+        .Case([&](StackOp op) { return readJoined(op.getInputs(), firstRow, rows, dst); })
+        .Case([&](PackOp op) { return read(op.getInput(), firstRow, rows, dst); })
         .Default([&](Operation *op) -> Error {
           return createStringError("a recipe with %s cannot be evaluated",
-                                   op ? op->getName().getStringRef().data()
-                                      : "a block argument");
+                                   op ? op->getName().getStringRef().data() : "a block argument");
         });
   }
 };
 } // namespace
 
-Error Parameter::readRows(ParameterProvider &provider, int64_t firstRow,
-                          int64_t rows, MutableArrayRef<float> dst) const {
+Error Parameter::readRows(ParameterProvider &provider, int64_t firstRow, int64_t rows,
+                          MutableArrayRef<float> dst) const {
   RecipeReader reader{provider, layer};
   // ODS: the accessor of a Symbol's argument on a const op handle.
   ParameterOp parameter = op;
   if (Value yielded = parameter.getYielded())
     return reader.read(yielded, firstRow, rows, dst);
   RankedTensorType type = parameter.getTensorType();
-  return provider.readRows(reader.nameOf(*parameter.getSource()), type,
-                           firstRow, rows, dst);
+  return provider.readRows(reader.nameOf(*parameter.getSource()), type, firstRow, rows, dst);
 }
 
-Expected<std::vector<float>>
-Parameter::readAll(ParameterProvider &provider) const {
+Expected<std::vector<float>> Parameter::readAll(ParameterProvider &provider) const {
   RankedTensorType type = ParameterOp(op).getTensorType();
   std::vector<float> values(rows(type) * rowSize(type));
   if (Error error = readRows(provider, 0, rows(type), values))

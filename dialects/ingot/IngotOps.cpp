@@ -49,9 +49,8 @@ LogicalResult ParameterOp::verify() {
     bool perLayer = name.contains("{layer}");
     if (perLayer == getKind().has_value())
       return success();
-    return emitOpError("C2: expected a source ")
-           << (getKind() ? "with" : "without") << " '{layer}' " << (getKind() ? "in" : "outside") << " a kind, got '"
-           << name << "'";
+    return emitOpError("C2: expected a source ") << (getKind() ? "with" : "without") << " '{layer}' "
+                                                 << (getKind() ? "in" : "outside") << " a kind, got '" << name << "'";
   };
   if (getSource())
     return checkName(*getSource());
@@ -94,7 +93,8 @@ LogicalResult ConcatOp::verify() {
     RankedTensorType type = tensorType(input);
     if (type.getRank() != first.getRank() || type.getElementType() != first.getElementType() ||
         type.getShape().drop_front() != first.getShape().drop_front())
-      return emitOpError("C1: expected inputs that differ in the first dimension only, got ") << first << " and " << type;
+      return emitOpError("C1: expected inputs that differ in the first dimension only, got ")
+             << first << " and " << type;
     shape[0] += type.getDimSize(0);
   }
   auto expected = RankedTensorType::get(shape, first.getElementType());
@@ -188,7 +188,8 @@ LogicalResult RMSNormOp::verify() { return verifyNorm(*this, getInput(), getWeig
 LogicalResult RopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
   if (!rotary || features(getInput()) % rotary.getHeadDim() != 0)
-    return emitOpError("C1: expected a rotary whose head_dim divides ") << features(getInput()) << ", got @" << getRotary();
+    return emitOpError("C1: expected a rotary whose head_dim divides ")
+           << features(getInput()) << ", got @" << getRotary();
   return success();
 }
 
@@ -233,15 +234,16 @@ LogicalResult LayersOp::verifySymbolUses(SymbolTableCollection &symbols) {
   int64_t layers = 0;
   llvm::StringMap<int64_t> next;
   Type index = IndexType::get(getContext());
-  auto expected = FunctionType::get(getContext(), {getInput().getType(), getBatch().getType(), getCache().getType(), index, index},
-                                    {getType()});
+  auto expected = FunctionType::get(
+      getContext(), {getInput().getType(), getBatch().getType(), getCache().getType(), index, index}, {getType()});
   for (auto run : getRuns().getAsRange<RunAttr>()) {
     auto kind = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, run.getKind());
     if (!kind || kind.getFunctionType() != expected)
       return emitOpError("C1: expected a function of type ") << expected << ", got " << run.getKind();
     int64_t &first = next[run.getKind().getValue()];
     if (run.getFirst() != first)
-      return emitOpError("C3: expected the run of ") << run.getKind() << " to start at " << first << ", got " << run.getFirst();
+      return emitOpError("C3: expected the run of ")
+             << run.getKind() << " to start at " << first << ", got " << run.getFirst();
     first += run.getCount();
     layers += run.getCount();
   }
@@ -270,6 +272,7 @@ LogicalResult QKNormRopeAppendOp::verify() {
 LogicalResult QKNormRopeAppendOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
   if (!rotary || rotary.getHeadDim() != getCache().getType().getHeadDim())
-    return emitOpError("C2: expected a rotary with head_dim ") << getCache().getType().getHeadDim() << ", got @" << getRotary();
+    return emitOpError("C2: expected a rotary with head_dim ")
+           << getCache().getType().getHeadDim() << ", got @" << getRotary();
   return success();
 }

@@ -1,10 +1,10 @@
-//===- CheckpointParameters.h - The evaluator's parameters from weight files
+//===- CheckpointParameters.h - The evaluator's parameters from weight files -------------------------------------===//
 //--===//
 //
 // Joins two folders that do not know each other: compiler/Import reads weights,
 // compiler/Evaluator asks for them.
 //
-//===----------------------------------------------------------------------===//
+//===--------------------------------------------------------------------------------------------------------------===//
 
 #ifndef INGOT_TOOLS_INGOT_EVAL_CHECKPOINTPARAMETERS_H
 #define INGOT_TOOLS_INGOT_EVAL_CHECKPOINTPARAMETERS_H
@@ -20,27 +20,22 @@ namespace ingot {
 /// (all other types are read as f32).
 class CheckpointParameters final : public ParameterProvider {
 public:
-  explicit CheckpointParameters(std::shared_ptr<const Checkpoint> checkpoint)
-      : checkpoint(std::move(checkpoint)) {}
+  explicit CheckpointParameters(std::shared_ptr<const Checkpoint> checkpoint) : checkpoint(std::move(checkpoint)) {}
 
-  llvm::Error readRows(llvm::StringRef name, mlir::RankedTensorType type,
-                       int64_t firstRow, int64_t rows,
+  llvm::Error readRows(llvm::StringRef name, mlir::RankedTensorType type, int64_t firstRow, int64_t rows,
                        llvm::MutableArrayRef<float> dst) override {
     const TensorInfo *info = checkpoint->find(name);
     if (!info)
-      return llvm::createStringError(
-          llvm::formatv("no tensor '{0}' in the checkpoint", name));
+      return llvm::createStringError(llvm::formatv("no tensor '{0}' in the checkpoint", name));
     mlir::Type element = type.getElementType();
     bool same = info->dtype == ElementKind::BF16  ? element.isBF16()
                 : info->dtype == ElementKind::F16 ? element.isF16()
                                                   : element.isF32();
     if (!same || llvm::ArrayRef<int64_t>(info->shape) != type.getShape())
-      return llvm::createStringError(llvm::formatv(
-          "{0}: tensor '{1}': expected {2}, got {3} of shape [{4}]", info->file,
-          name, type, elementKindName(info->dtype),
-          llvm::make_range(info->shape.begin(), info->shape.end())));
-    return checkpoint->readF32(*info, firstRow, rows,
-                               dst.take_front(rows * info->rowSize()));
+      return llvm::createStringError(llvm::formatv("{0}: tensor '{1}': expected {2}, got {3} of shape [{4}]",
+                                                   info->file, name, type, elementKindName(info->dtype),
+                                                   llvm::make_range(info->shape.begin(), info->shape.end())));
+    return checkpoint->readF32(*info, firstRow, rows, dst.take_front(rows * info->rowSize()));
   }
 
 private:

@@ -24,18 +24,15 @@ extern "C" {
 
 /// What a section of the payload holds. Absent sections are not in the table.
 enum ingot_rt_section_kind {
-  INGOT_RT_SECTION_WEIGHTS = 1, ///< packed parameters (see ingot_rt_parameter);
-                                ///< absent for random weights
+  INGOT_RT_SECTION_WEIGHTS = 1,    ///< packed parameters (see ingot_rt_parameter);
+                                   ///< absent for random weights
   INGOT_RT_SECTION_TOKENIZER = 2,  ///< ingot_rt_tok_header
   INGOT_RT_SECTION_GENERATION = 3, ///< ingot_rt_generation_defaults
   INGOT_RT_SECTION_LEDGER = 4,     ///< ingot_rt_ledger
-  INGOT_RT_SECTION_LICENSES =
-      5, ///< UTF-8 text: the model's licence, then third-party notices
-  INGOT_RT_SECTION_SELFTEST = 6, ///< ingot_rt_selftest
-  INGOT_RT_SECTION_BUILD =
-      7, ///< UTF-8 text, a line each: compiler version, resolved flags
-  INGOT_RT_SECTION_MEMORY =
-      8, ///< ingot_rt_arena_plan: the arena's buffers, for `info --memory`
+  INGOT_RT_SECTION_LICENSES = 5,   ///< UTF-8 text: the model's licence, then third-party notices
+  INGOT_RT_SECTION_SELFTEST = 6,   ///< ingot_rt_selftest
+  INGOT_RT_SECTION_BUILD = 7,      ///< UTF-8 text, a line each: compiler version, resolved flags
+  INGOT_RT_SECTION_MEMORY = 8,     ///< ingot_rt_arena_plan: the arena's buffers, for `info --memory`
 };
 
 /// One section. Offsets are from the payload's start; weights are aligned to

@@ -119,7 +119,7 @@ struct ingot_rt_tok_trie {
 
 struct ingot_rt_tok_trie_node {
   uint32_t first_edge, edge_count; ///< sorted by byte
-  uint32_t added; ///< index of the added token that ends here, or NONE
+  uint32_t added;                  ///< index of the added token that ends here, or NONE
 };
 
 struct ingot_rt_tok_trie_edge {
@@ -252,8 +252,7 @@ static inline uint64_t ingot_rt_tok_mix(uint64_t x) {
 }
 
 /// Where the probe for a piece's bytes starts (modulo the number of slots).
-static inline uint64_t ingot_rt_tok_hash_bytes(const uint8_t *bytes,
-                                               uint64_t length) {
+static inline uint64_t ingot_rt_tok_hash_bytes(const uint8_t *bytes, uint64_t length) {
   uint64_t hash = length * 0x9e3779b97f4a7c15ull;
   for (; length >= 8; bytes += 8, length -= 8) {
     uint64_t word;
