@@ -1,0 +1,602 @@
+// tokenizer.json -> TokenizerDescription. Each stage has a table from the type
+// names of the `tokenizers` library to the member function that reads it; a
+// type without a row is an error that names it. Defaults are the library's.
+#include "compiler/Text/TokenizerJson.h"
+#include "compiler/Import/InputError.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/Twine.h"
+
+using namespace llvm;
+using namespace ingot;
+
+namespace {
+
+/// Sequences inside sequences end somewhere.
+constexpr unsigned maxNesting = 16;
+
+class Reader {
+public:
+  explicit Reader(StringRef file) : file(file) { result.file = file.str(); }
+
+  Expected<TokenizerDescription> read(const Json &tokenizer, const Json &config,
+                                      StringRef configFile) {
+    if (!tokenizer.is_object())
+      return fail("expected an object, got " + Twine(tokenizer.type_name()));
+    if (Error error = readModel(tokenizer))
+      return error;
+    if (Error error = step(tokenizer, "normalizer", normalizers()))
+      return error;
+    if (Error error = step(tokenizer, "pre_tokenizer", preTokenizers()))
+      return error;
+    if (!byteLevel)
+      return fail("pre_tokenizer: BPE without the pre-tokenizer 'ByteLevel' is "
+                  "not supported yet");
+    if (Error error = step(tokenizer, "post_processor", postProcessors()))
+      return error;
+    if (Error error = step(tokenizer, "decoder", decoders()))
+      return error;
+    if (!byteLevelDecoder)
+      return fail(
+          "decoder: no decoder 'ByteLevel'; others are not supported yet");
+    if (Error error = readAddedTokens(tokenizer))
+      return error;
+    // truncation and padding are left alone: the reference sets both anew for
+    // each text that it encodes.
+    if (Error error = readConfig(config, configFile))
+      return error;
+    return std::move(result);
+  }
+
+private:
+  using Handler = Error (Reader::*)(const Json &, const Twine &, unsigned);
+  struct Row {
+    StringRef type;
+    Handler handler;
+  };
+  static ArrayRef<Row> normalizers(), preTokenizers(), postProcessors(),
+      decoders();
+
+  Error fail(const Twine &what) { return inputError(file, what); }
+
+  // ------------------------------------------------------------- JSON values
+
+  /// The member of an object; null if it is absent or null.
+  static const Json *member(const Json &object, StringRef key) {
+    for (const auto &[name, value] : object.items())
+      if (name == key)
+        return value.is_null() ? nullptr : &value;
+    return nullptr;
+  }
+
+  Error wrongType(const Twine &where, StringRef expected, const Json *actual) {
+    return fail(where + ": expected " + expected + ", got " +
+                (actual ? actual->type_name() : "nothing"));
+  }
+
+  Error getBool(const Json &object, const Twine &where, StringRef key,
+                bool &value) {
+    const Json *found = member(object, key);
+    if (!found)
+      return Error::success();
+    if (!found->is_boolean())
+      return wrongType(where + "." + key, "a boolean", found);
+    value = found->get<bool>();
+    return Error::success();
+  }
+
+  Error getString(const Json &object, const Twine &where, StringRef key,
+                  std::string &value) {
+    const Json *found = member(object, key);
+    if (!found || !found->is_string())
+      return wrongType(where + "." + key, "a string", found);
+    value = found->get<std::string>();
+    return Error::success();
+  }
+
+  Error getId(const Json &value, const Twine &where, uint32_t &id) {
+    if (!value.is_number_unsigned() || value.get<uint64_t>() >= INT32_MAX)
+      return fail(where + ": expected an id from 0 to " + Twine(INT32_MAX - 1) +
+                  ", got " + quote(value.dump(-1, ' ', true)));
+    id = value.get<uint32_t>();
+    return Error::success();
+  }
+
+  // ------------------------------------------------------------------ stages
+
+  Error step(const Json &tokenizer, StringRef key, ArrayRef<Row> rows) {
+    const Json *value = member(tokenizer, key);
+    return value ? dispatch(*value, key, rows, 0) : Error::success();
+  }
+
+  Error dispatch(const Json &value, const Twine &where, ArrayRef<Row> rows,
+                 unsigned depth) {
+    if (!value.is_object())
+      return wrongType(where, "an object", &value);
+    if (depth > maxNesting)
+      return fail(where + ": nested more than " + Twine(maxNesting) + " deep");
+    std::string type;
+    if (Error error = getString(value, where, "type", type))
+      return error;
+    for (const Row &row : rows)
+      if (row.type == type)
+        return (this->*row.handler)(value, where, depth);
+    return fail(where + ": the type " + quote(type) + " is not supported yet");
+  }
+
+  Error sequence(const Json &value, const Twine &where, StringRef key,
+                 ArrayRef<Row> rows, unsigned depth) {
+    const Json *parts = member(value, key);
+    if (!parts || !parts->is_array())
+      return wrongType(where + "." + key, "an array", parts);
+    for (auto [index, part] : enumerate(*parts)) {
+      std::string place = (where + "." + key + "[" + Twine(index) + "]").str();
+      if (Error error = dispatch(part, place, rows, depth + 1))
+        return error;
+    }
+    return Error::success();
+  }
+
+  /// A step without parameters that changes nothing here.
+  Error nothing(const Json &, const Twine &, unsigned) {
+    return Error::success();
+  }
+
+  // ------------------------------------------------------------------- model
+
+  Error readModel(const Json &tokenizer) {
+    const Json *model = member(tokenizer, "model");
+    if (!model || !model->is_object())
+      return wrongType("model", "an object", model);
+    // Old files have no type; what has merges is BPE.
+    if (const Json *type = member(*model, "type"))
+      if (!type->is_string() || type->get_ref<const std::string &>() != "BPE")
+        return fail("model: the type " + quote(type->dump(-1, ' ', true)) +
+                    " is not supported yet");
+    for (StringRef key : {"continuing_subword_prefix", "end_of_word_suffix"})
+      if (const Json *text = member(*model, key))
+        if (!text->is_string() || !text->get_ref<const std::string &>().empty())
+          return fail("model." + key + " is not supported yet");
+    if (const Json *dropout = member(*model, "dropout"))
+      if (!dropout->is_number() || dropout->get<double>() != 0)
+        return fail("model.dropout is not supported: it makes tokens random");
+    bool byteFallback = false;
+    if (Error error = getBool(*model, "model", "byte_fallback", byteFallback))
+      return error;
+    if (byteFallback)
+      return fail("model.byte_fallback is not supported yet");
+    if (Error error = getBool(*model, "model", "fuse_unk", result.fuseUnknown))
+      return error;
+    if (Error error =
+            getBool(*model, "model", "ignore_merges", result.ignoreMerges))
+      return error;
+    if (Error error = readVocabulary(*model))
+      return error;
+    if (Error error = readMerges(*model))
+      return error;
+    if (const Json *unknown = member(*model, "unk_token")) {
+      if (!unknown->is_string())
+        return wrongType("model.unk_token", "a string", unknown);
+      const auto &text = unknown->get_ref<const std::string &>();
+      auto found = idOf.find(text);
+      if (found == idOf.end())
+        return fail("model.unk_token " + quote(text) +
+                    " is not in the vocabulary");
+      result.unknownId = found->second;
+    }
+    return Error::success();
+  }
+
+  Error readVocabulary(const Json &model) {
+    const Json *vocab = member(model, "vocab");
+    if (!vocab || !vocab->is_object())
+      return wrongType("model.vocab", "an object", vocab);
+    for (const auto &[text, value] : vocab->items()) {
+      uint32_t id;
+      if (Error error = getId(value, "model.vocab: " + quote(text), id))
+        return error;
+      idOf[text] = id;
+      result.vocabulary.push_back({text, id});
+    }
+    return Error::success();
+  }
+
+  /// Merges are pairs or, in older files, strings with one space.
+  Error readMerges(const Json &model) {
+    const Json *merges = member(model, "merges");
+    if (!merges || !merges->is_array())
+      return wrongType("model.merges", "an array", merges);
+    for (auto [index, merge] : enumerate(*merges)) {
+      StringRef left, right;
+      if (merge.is_string()) {
+        StringRef text = merge.get_ref<const std::string &>();
+        if (text.starts_with("#version"))
+          continue;
+        std::tie(left, right) = text.split(' ');
+        if (text.count(' ') != 1)
+          return fail("model.merges[" + Twine(index) +
+                      "]: expected two pieces with a space between, got " +
+                      quote(text));
+      } else if (merge.is_array() && merge.size() == 2 &&
+                 merge[0].is_string() && merge[1].is_string()) {
+        left = merge[0].get_ref<const std::string &>();
+        right = merge[1].get_ref<const std::string &>();
+      } else {
+        return fail("model.merges[" + Twine(index) +
+                    "]: expected a string or a pair of strings");
+      }
+      MergeRule rule;
+      std::string merged = (left + right).str();
+      for (auto [text, id] :
+           {std::pair<StringRef, uint32_t *>(left, &rule.left),
+            {right, &rule.right},
+            {merged, &rule.merged}}) {
+        auto found = idOf.find(text);
+        if (found == idOf.end())
+          return fail("model.merges[" + Twine(index) + "]: " + quote(text) +
+                      " is not in the vocabulary");
+        *id = found->second;
+      }
+      result.merges.push_back(rule);
+    }
+    return Error::success();
+  }
+
+  // ------------------------------------------------------------- normalizers
+
+  Error normalizerNfc(const Json &, const Twine &, unsigned) {
+    result.normalizers.push_back({NormalizerStep::Kind::Nfc});
+    return Error::success();
+  }
+  Error normalizerSequence(const Json &value, const Twine &where,
+                           unsigned depth) {
+    return sequence(value, where, "normalizers", normalizers(), depth);
+  }
+
+  // ---------------------------------------------------------- pre-tokenizers
+
+  using Kind = PreTokenizerStep::Kind;
+  using Behavior = PreTokenizerStep::Behavior;
+
+  /// After ByteLevel, text is in the byte-level alphabet, which the steps here
+  /// do not expect.
+  Error addStep(PreTokenizerStep step, const Twine &where) {
+    if (byteLevel)
+      return fail(where +
+                  ": a pre-tokenizer after 'ByteLevel' is not supported yet");
+    result.preTokenizers.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error preTokenizerByteLevel(const Json &value, const Twine &where, unsigned) {
+    bool prefixSpace = true, useRegex = true;
+    if (Error error = getBool(value, where, "add_prefix_space", prefixSpace))
+      return error;
+    if (Error error = getBool(value, where, "use_regex", useRegex))
+      return error;
+    if (byteLevel)
+      return fail(where + ": a second 'ByteLevel' is not supported yet");
+    if (prefixSpace)
+      if (Error error = addStep({Kind::PrefixSpace}, where))
+        return error;
+    if (useRegex)
+      if (Error error = addStep({Kind::SplitPattern, gpt2Pattern}, where))
+        return error;
+    byteLevel = true;
+    return Error::success();
+  }
+
+  Error preTokenizerDigits(const Json &value, const Twine &where, unsigned) {
+    bool individual = false;
+    if (Error error = getBool(value, where, "individual_digits", individual))
+      return error;
+    return addStep({Kind::SplitNumeric, "",
+                    individual ? Behavior::Isolated : Behavior::Contiguous},
+                   where);
+  }
+
+  Error preTokenizerSplit(const Json &value, const Twine &where, unsigned) {
+    PreTokenizerStep step = {Kind::SplitPattern};
+    const Json *pattern = member(value, "pattern");
+    if (!pattern || !pattern->is_object() || pattern->size() != 1)
+      return wrongType(where + ".pattern", "an object with Regex or String",
+                       pattern);
+    if (member(*pattern, "String"))
+      step.kind = Kind::SplitLiteral;
+    if (Error error = getString(
+            *pattern, where + ".pattern",
+            step.kind == Kind::SplitLiteral ? "String" : "Regex", step.text))
+      return error;
+    if (Error error = getBool(value, where, "invert", step.invert))
+      return error;
+    std::string behavior;
+    if (Error error = getString(value, where, "behavior", behavior))
+      return error;
+    static const StringMap<Behavior> behaviors = {
+        {"Removed", Behavior::Removed},
+        {"Isolated", Behavior::Isolated},
+        {"MergedWithPrevious", Behavior::MergedWithPrevious},
+        {"MergedWithNext", Behavior::MergedWithNext},
+        {"Contiguous", Behavior::Contiguous}};
+    auto found = behaviors.find(behavior);
+    if (found == behaviors.end())
+      return fail(where + ".behavior: unknown value " + quote(behavior));
+    step.behavior = found->second;
+    return addStep(std::move(step), where);
+  }
+
+  Error preTokenizerSequence(const Json &value, const Twine &where,
+                             unsigned depth) {
+    return sequence(value, where, "pretokenizers", preTokenizers(), depth);
+  }
+
+  // --------------------------------------------------------- post-processors
+
+  Error postTemplate(const Json &value, const Twine &where, unsigned) {
+    const Json *pieces = member(value, "single");
+    const Json *tokens = member(value, "special_tokens");
+    if (!pieces || !pieces->is_array())
+      return wrongType(where + ".single", "an array", pieces);
+    std::vector<uint32_t> before, after;
+    unsigned texts = 0;
+    for (auto [index, piece] : enumerate(*pieces)) {
+      std::string place = (where + ".single[" + Twine(index) + "]").str();
+      if (!piece.is_object())
+        return wrongType(place, "an object", &piece);
+      std::string name;
+      if (const Json *text = member(piece, "Sequence")) {
+        if (!text->is_object())
+          return wrongType(place + ".Sequence", "an object", text);
+        if (Error error = getString(*text, place + ".Sequence", "id", name))
+          return error;
+        if (name != "A")
+          return fail(place + ": expected the sequence 'A', got " +
+                      quote(name));
+        ++texts;
+        continue;
+      }
+      const Json *special = member(piece, "SpecialToken");
+      if (!special || !special->is_object())
+        return wrongType(place, "Sequence or SpecialToken", special);
+      if (Error error =
+              getString(*special, place + ".SpecialToken", "id", name))
+        return error;
+      if (Error error =
+              templateIds(tokens, where, name, texts ? after : before))
+        return error;
+    }
+    if (texts != 1)
+      return fail(where + ".single: expected the text once, got it " +
+                  Twine(texts) + " times");
+    wrap(before, after);
+    return Error::success();
+  }
+
+  /// Appends the ids that a template's special_tokens has under `name`.
+  Error templateIds(const Json *tokens, const Twine &where, StringRef name,
+                    std::vector<uint32_t> &ids) {
+    std::string place = (where + ".special_tokens." + name).str();
+    const Json *entry =
+        tokens && tokens->is_object() ? member(*tokens, name) : nullptr;
+    const Json *list =
+        entry && entry->is_object() ? member(*entry, "ids") : nullptr;
+    if (!list || !list->is_array())
+      return wrongType(place + ".ids", "an array", list);
+    for (const Json &value : *list)
+      if (Error error = getId(value, place + ".ids", ids.emplace_back()))
+        return error;
+    return Error::success();
+  }
+
+  /// Puts ids around what earlier post-processors made.
+  void wrap(ArrayRef<uint32_t> before, ArrayRef<uint32_t> after) {
+    result.prefix.insert(result.prefix.begin(), before.begin(), before.end());
+    result.suffix.insert(result.suffix.end(), after.begin(), after.end());
+  }
+
+  /// BertProcessing and RobertaProcessing: "cls" before and "sep" after, each a
+  /// pair of text and id.
+  Error postClsSep(const Json &value, const Twine &where, unsigned) {
+    uint32_t ids[2];
+    for (auto [key, id] : zip(ArrayRef<StringRef>{"cls", "sep"}, ids)) {
+      const Json *pair = member(value, key);
+      if (!pair || !pair->is_array() || pair->size() != 2)
+        return wrongType(where + "." + key, "a pair of text and id", pair);
+      if (Error error = getId((*pair)[1], where + "." + key, id))
+        return error;
+    }
+    wrap(ids[0], ids[1]);
+    return Error::success();
+  }
+
+  Error postSequence(const Json &value, const Twine &where, unsigned depth) {
+    return sequence(value, where, "processors", postProcessors(), depth);
+  }
+
+  // ---------------------------------------------------------------- decoders
+
+  Error decoderByteLevel(const Json &, const Twine &where, unsigned) {
+    if (byteLevelDecoder)
+      return fail(where + ": a second 'ByteLevel' is not supported yet");
+    byteLevelDecoder = true;
+    return Error::success();
+  }
+  /// Joins pieces, of which there is one after ByteLevel.
+  Error decoderFuse(const Json &, const Twine &where, unsigned) {
+    if (!byteLevelDecoder)
+      return fail(where + ": 'Fuse' before 'ByteLevel' is not supported yet");
+    return Error::success();
+  }
+  Error decoderSequence(const Json &value, const Twine &where, unsigned depth) {
+    return sequence(value, where, "decoders", decoders(), depth);
+  }
+
+  // ------------------------------------------------------------ added tokens
+
+  Error readFlags(const Json &object, const Twine &where, AddedToken &token) {
+    for (auto [key, flag] :
+         {std::pair<StringRef, bool *>("special", &token.special),
+          {"single_word", &token.singleWord},
+          {"lstrip", &token.lstrip},
+          {"rstrip", &token.rstrip},
+          {"normalized", &token.normalized}})
+      if (Error error = getBool(object, where, key, *flag))
+        return error;
+    return Error::success();
+  }
+
+  Error readAddedTokens(const Json &tokenizer) {
+    const Json *list = member(tokenizer, "added_tokens");
+    if (!list)
+      return Error::success();
+    if (!list->is_array())
+      return wrongType("added_tokens", "an array", list);
+    uint32_t next = nextAddedId();
+    for (auto [index, value] : enumerate(*list)) {
+      std::string place = ("added_tokens[" + Twine(index) + "]").str();
+      if (!value.is_object())
+        return wrongType(place, "an object", &value);
+      AddedToken token;
+      if (Error error = getString(value, place, "content", token.content))
+        return error;
+      if (Error error = readFlags(value, place, token))
+        return error;
+      addToken(std::move(token), next);
+    }
+    return Error::success();
+  }
+
+  /// The first id for an added token that is not in the vocabulary: the
+  /// library looks at the number of pieces, and at the added tokens there are.
+  uint32_t nextAddedId() const {
+    uint32_t next = result.vocabulary.size();
+    for (const AddedToken &token : result.added)
+      next = std::max(next, token.id + 1);
+    return next;
+  }
+
+  /// The id that stands in the file does not count: a text of the vocabulary
+  /// keeps its id, others are numbered on, as the library does.
+  void addToken(AddedToken token, uint32_t &next) {
+    if (token.content.empty())
+      return;
+    auto known = find_if(result.added, [&](const AddedToken &other) {
+      return other.content == token.content;
+    });
+    if (known != result.added.end()) {
+      token.id = known->id;
+      *known = std::move(token);
+      return;
+    }
+    auto found = idOf.find(token.content);
+    token.id = found != idOf.end() ? found->second : next++;
+    result.added.push_back(std::move(token));
+  }
+
+  /// Tokens that tokenizer_config.json names become special if tokenizer.json
+  /// does not have them among its added tokens.
+  Error readConfig(const Json &config, StringRef configFile) {
+    if (config.is_null())
+      return Error::success();
+    if (!config.is_object())
+      return inputError(configFile,
+                        "expected an object, got " + Twine(config.type_name()));
+    std::vector<const Json *> named;
+    for (StringRef key : {"bos_token", "eos_token", "unk_token", "sep_token",
+                          "pad_token", "cls_token", "mask_token"})
+      if (const Json *value = member(config, key))
+        named.push_back(value);
+    if (const Json *list = member(config, "additional_special_tokens"))
+      if (list->is_array())
+        for (const Json &value : *list)
+          named.push_back(&value);
+    uint32_t next = nextAddedId();
+    for (const Json *value : named) {
+      AddedToken token;
+      token.normalized = false;
+      if (value->is_string()) {
+        token.content = value->get<std::string>();
+      } else if (value->is_object()) {
+        file = configFile;
+        if (Error error =
+                getString(*value, "a special token", "content", token.content))
+          return error;
+        if (Error error = readFlags(*value, "a special token", token))
+          return error;
+      } else {
+        return inputError(configFile, "a special token: expected a string or "
+                                      "an object, got " +
+                                          Twine(value->type_name()));
+      }
+      token.special = true;
+      if (none_of(result.added, [&](const AddedToken &other) {
+            return other.content == token.content;
+          }))
+        addToken(std::move(token), next);
+    }
+    return Error::success();
+  }
+
+  StringRef file;
+  TokenizerDescription result;
+  StringMap<uint32_t> idOf;
+  bool byteLevel = false, byteLevelDecoder = false;
+};
+
+ArrayRef<Reader::Row> Reader::normalizers() {
+  static const Row rows[] = {
+      {"NFC", &Reader::normalizerNfc},
+      {"Sequence", &Reader::normalizerSequence},
+  };
+  return rows;
+}
+ArrayRef<Reader::Row> Reader::preTokenizers() {
+  static const Row rows[] = {
+      {"ByteLevel", &Reader::preTokenizerByteLevel},
+      {"Digits", &Reader::preTokenizerDigits},
+      {"Split", &Reader::preTokenizerSplit},
+      {"Sequence", &Reader::preTokenizerSequence},
+  };
+  return rows;
+}
+ArrayRef<Reader::Row> Reader::postProcessors() {
+  static const Row rows[] = {
+      {"ByteLevel", &Reader::nothing}, // changes offsets, not ids
+      {"TemplateProcessing", &Reader::postTemplate},
+      {"BertProcessing", &Reader::postClsSep},
+      {"RobertaProcessing", &Reader::postClsSep},
+      {"Sequence", &Reader::postSequence},
+  };
+  return rows;
+}
+ArrayRef<Reader::Row> Reader::decoders() {
+  static const Row rows[] = {
+      {"ByteLevel", &Reader::decoderByteLevel},
+      {"Fuse", &Reader::decoderFuse},
+      {"Sequence", &Reader::decoderSequence},
+  };
+  return rows;
+}
+
+} // namespace
+
+Expected<TokenizerDescription>
+ingot::convertTokenizerJson(const Json &tokenizer, StringRef file,
+                            const Json &config, StringRef configFile) {
+  return Reader(file).read(tokenizer, config, configFile);
+}
+
+Expected<TokenizerDescription> ingot::readTokenizerJson(StringRef path,
+                                                        StringRef configPath) {
+  Expected<Json> tokenizer = readJsonFile(path);
+  if (!tokenizer)
+    return tokenizer.takeError();
+  Json config;
+  if (!configPath.empty()) {
+    Expected<Json> parsed = readJsonFile(configPath);
+    if (!parsed)
+      return parsed.takeError();
+    config = std::move(*parsed);
+  }
+  return convertTokenizerJson(*tokenizer, path, config, configPath);
+}
