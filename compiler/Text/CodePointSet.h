@@ -52,9 +52,8 @@ public:
   }
 
   bool contains(uint32_t codePoint) const {
-    auto after = std::upper_bound(
-        parts.begin(), parts.end(), codePoint,
-        [](uint32_t c, const Range &range) { return c < range.first; });
+    auto after = std::upper_bound(parts.begin(), parts.end(), codePoint,
+                                  [](uint32_t c, const Range &range) { return c < range.first; });
     return after != parts.begin() && codePoint <= std::prev(after)->last;
   }
 

@@ -28,11 +28,11 @@ using NodePtr = std::unique_ptr<Node>;
 struct Node {
   enum class Kind { Set, Concat, Alternate, Repeat, LookAhead };
   Kind kind;
-  CodePointSet set; ///< Set; LookAhead: what the next code point is or is not
+  CodePointSet set;                   ///< Set; LookAhead: what the next code point is or is not
   std::vector<NodePtr> children = {}; ///< Concat, Alternate; Repeat: one
   uint32_t least = 0, most = 0;       ///< Repeat
   bool lazy = false;                  ///< Repeat: fewest first
-  bool negative = false; ///< LookAhead; the end counts as no member
+  bool negative = false;              ///< LookAhead; the end counts as no member
 };
 
 NodePtr makeNode(Node::Kind kind, CodePointSet set = {}) {
@@ -73,9 +73,7 @@ public:
     if (node && at < pattern.size())
       node = fail("unmatched ')'");
     if (!node)
-      return createStringError(inconvertibleErrorCode(), "pattern: at byte " +
-                                                             Twine(errorAt) +
-                                                             ": " + message);
+      return createStringError(inconvertibleErrorCode(), "pattern: at byte " + Twine(errorAt) + ": " + message);
     return std::move(node);
   }
 
@@ -87,9 +85,7 @@ private:
     }
     return nullptr;
   }
-  std::nullptr_t unsupported(const Twine &what) {
-    return fail(what + " is not supported yet");
-  }
+  std::nullptr_t unsupported(const Twine &what) { return fail(what + " is not supported yet"); }
 
   bool done() const { return at >= pattern.size(); }
   char peek() const { return done() ? '\0' : pattern[at]; }
@@ -104,11 +100,9 @@ private:
   bool codePoint(uint32_t &value) {
     const auto *begin = reinterpret_cast<const UTF8 *>(pattern.data()) + at;
     const auto *next = begin;
-    const auto *end =
-        reinterpret_cast<const UTF8 *>(pattern.data()) + pattern.size();
+    const auto *end = reinterpret_cast<const UTF8 *>(pattern.data()) + pattern.size();
     UTF32 result;
-    if (convertUTF8Sequence(&next, end, &result, strictConversion) !=
-        conversionOK) {
+    if (convertUTF8Sequence(&next, end, &result, strictConversion) != conversionOK) {
       fail(done() ? "the pattern ends here" : "invalid UTF-8");
       return false;
     }
@@ -127,8 +121,7 @@ private:
         return nullptr;
       node->children.push_back(std::move(branch));
     } while (take("|"));
-    return node->children.size() == 1 ? std::move(node->children.front())
-                                      : std::move(node);
+    return node->children.size() == 1 ? std::move(node->children.front()) : std::move(node);
   }
 
   NodePtr sequence(bool ignoreCase, size_t depth) {
@@ -142,8 +135,7 @@ private:
         return nullptr;
       node->children.push_back(std::move(part));
     }
-    return node->children.size() == 1 ? std::move(node->children.front())
-                                      : std::move(node);
+    return node->children.size() == 1 ? std::move(node->children.front()) : std::move(node);
   }
 
   NodePtr atom(bool ignoreCase, size_t depth) {
@@ -231,8 +223,7 @@ private:
         ignoreCase = true;
       } else if (!take(":")) {
         at = start;
-        StringRef shown = pattern.substr(start).take_until(
-            [](char c) { return c == ':' || c == ')'; });
+        StringRef shown = pattern.substr(start).take_until([](char c) { return c == ':' || c == ')'; });
         return unsupported("the group '" + shown.take_front(16) + "...'");
       }
     } else if (peek() == '*') {
@@ -286,8 +277,7 @@ private:
     }
     if (peek() == '*' || peek() == '+' || peek() == '?')
       return unsupported("a quantifier of a quantifier");
-    if (part->kind == Node::Kind::LookAhead ||
-        (most > 1 && isNullable(*part))) {
+    if (part->kind == Node::Kind::LookAhead || (most > 1 && isNullable(*part))) {
       at = start;
       return unsupported("repeating what may be empty");
     }
@@ -301,10 +291,8 @@ private:
 
   /// Reads {n}, {n,}, {,m} or {n,m}; any other '{' is a literal.
   bool readInterval(uint32_t &least, uint32_t &most) {
-    StringRef rest = pattern.substr(at + 1),
-              inside = rest.take_until([](char c) { return c == '}'; });
-    if (inside.size() == rest.size() || inside.empty() ||
-        inside.find_first_not_of("0123456789,") != StringRef::npos)
+    StringRef rest = pattern.substr(at + 1), inside = rest.take_until([](char c) { return c == '}'; });
+    if (inside.size() == rest.size() || inside.empty() || inside.find_first_not_of("0123456789,") != StringRef::npos)
       return false;
     auto [first, second] = inside.split(',');
     bool comma = inside.contains(',');
@@ -312,10 +300,8 @@ private:
       return false;
     least = 0;
     most = unlimited;
-    if ((!first.empty() && first.getAsInteger(10, least)) ||
-        (!second.empty() && second.getAsInteger(10, most)) ||
-        least > maxInstructions ||
-        (most != unlimited && most > maxInstructions)) {
+    if ((!first.empty() && first.getAsInteger(10, least)) || (!second.empty() && second.getAsInteger(10, most)) ||
+        least > maxInstructions || (most != unlimited && most > maxInstructions)) {
       fail("the interval '{" + inside + "}' is too large");
       return true;
     }
@@ -336,9 +322,8 @@ private:
     }
     const char letter = pattern[at];
     isSingle = true;
-    static const DenseMap<char, char> controls = {
-        {'n', '\n'}, {'r', '\r'}, {'t', '\t'},  {'f', '\f'},
-        {'v', '\v'}, {'a', '\a'}, {'e', '\x1b'}};
+    static const DenseMap<char, char> controls = {{'n', '\n'}, {'r', '\r'}, {'t', '\t'},  {'f', '\f'},
+                                                  {'v', '\v'}, {'a', '\a'}, {'e', '\x1b'}};
     if (!isAlnum(letter))
       return codePoint(single);
     if (auto found = controls.find(letter); found != controls.end()) {
@@ -384,8 +369,7 @@ private:
       digits = pattern.substr(at, letter == 'x' ? 2 : 4);
       at += digits.size();
     }
-    if (digits.empty() || digits.getAsInteger(16, value) ||
-        value > lastCodePoint) {
+    if (digits.empty() || digits.getAsInteger(16, value) || value > lastCodePoint) {
       fail("not a code point in hexadecimal");
       return false;
     }
@@ -403,8 +387,7 @@ private:
       return false;
     }
     negative ^= take("^");
-    StringRef name =
-        pattern.substr(at).take_until([](char c) { return c == '}'; });
+    StringRef name = pattern.substr(at).take_until([](char c) { return c == '}'; });
     std::optional<CodePointSet> found = generalCategory(name);
     if (!found) {
       unsupported("the property '" + name.take_front(32) + "'");
@@ -517,9 +500,7 @@ private:
     return found - sets.begin();
   }
 
-  uint32_t fork(uint32_t first, uint32_t second) {
-    return emit({Instruction::Op::Fork, 0, false, first, second});
-  }
+  uint32_t fork(uint32_t first, uint32_t second) { return emit({Instruction::Op::Fork, 0, false, first, second}); }
 
   uint32_t compile(const Node &node, uint32_t next) {
     if (code.size() > maxInstructions)
@@ -528,8 +509,7 @@ private:
     case Node::Kind::Set:
       return emit({Instruction::Op::Set, setIndex(node.set), false, next});
     case Node::Kind::LookAhead:
-      return emit(
-          {Instruction::Op::Look, setIndex(node.set), node.negative, next});
+      return emit({Instruction::Op::Look, setIndex(node.set), node.negative, next});
     case Node::Kind::Concat:
       for (const NodePtr &child : reverse(node.children))
         next = compile(*child, next);
@@ -548,9 +528,7 @@ private:
 
   uint32_t repeat(const Node &node, uint32_t next) {
     const Node &child = *node.children.front();
-    auto choose = [&](uint32_t again, uint32_t leave) {
-      return node.lazy ? fork(leave, again) : fork(again, leave);
-    };
+    auto choose = [&](uint32_t again, uint32_t leave) { return node.lazy ? fork(leave, again) : fork(again, leave); };
     uint32_t entry = next;
     if (node.most == unlimited) {
       // The loop's fork comes first, its target when the body is known.
@@ -580,8 +558,7 @@ private:
 
 class Determinizer {
 public:
-  explicit Determinizer(const Compiler &program)
-      : code(program.code), sets(program.sets), start(program.start) {}
+  explicit Determinizer(const Compiler &program) : code(program.code), sets(program.sets), start(program.start) {}
 
   /// False if there are too many classes or states.
   bool run(SplitAutomaton &result) {
@@ -625,8 +602,7 @@ private:
       if (groups.size() > 255)
         return false;
       uint32_t end = i + 1 < starts.size() ? starts[i + 1] : lastCodePoint + 1;
-      std::fill(result.classOf.begin() + starts[i],
-                result.classOf.begin() + std::min(end, lastCodePoint + 1),
+      std::fill(result.classOf.begin() + starts[i], result.classOf.begin() + std::min(end, lastCodePoint + 1),
                 found->second);
     }
     memberships.emplace_back(sets.size(), false);
@@ -670,8 +646,7 @@ private:
           stack.push_back(instruction.next);
         break;
       case Instruction::Op::Set:
-        if (group != endClass && member[instruction.set] &&
-            !taken[instruction.next]) {
+        if (group != endClass && member[instruction.set] && !taken[instruction.next]) {
           taken[instruction.next] = true;
           next.push_back(instruction.next);
         }
@@ -694,8 +669,7 @@ Expected<SplitAutomaton> compileTree(const Node &root) {
   Compiler program;
   SplitAutomaton result;
   if (!program.compile(root) || !Determinizer(program).run(result))
-    return createStringError(inconvertibleErrorCode(),
-                             "pattern: too large to compile");
+    return createStringError(inconvertibleErrorCode(), "pattern: too large to compile");
   return result;
 }
 
@@ -713,10 +687,8 @@ Expected<SplitAutomaton> ingot::compileLiteral(StringRef text) {
   SmallVector<UTF32> codePoints(text.size());
   const auto *from = reinterpret_cast<const UTF8 *>(text.data());
   UTF32 *to = codePoints.data();
-  if (ConvertUTF8toUTF32(&from, from + text.size(), &to, to + text.size(),
-                         strictConversion) != conversionOK)
-    return createStringError(inconvertibleErrorCode(),
-                             "pattern: invalid UTF-8");
+  if (ConvertUTF8toUTF32(&from, from + text.size(), &to, to + text.size(), strictConversion) != conversionOK)
+    return createStringError(inconvertibleErrorCode(), "pattern: invalid UTF-8");
   for (UTF32 c : ArrayRef(codePoints.data(), to))
     tree->children.push_back(makeNode(Node::Kind::Set, CodePointSet{{c, c}}));
   return compileTree(*tree);

@@ -9,8 +9,7 @@ std::array<uint16_t, 256> ingot::byteLevelAlphabet() {
   std::array<uint16_t, 256> alphabet;
   uint16_t next = 0x100;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    bool printable =
-        (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
+    bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
     alphabet[byte] = printable ? byte : next++;
   }
   return alphabet;
@@ -30,8 +29,7 @@ std::optional<std::string> ingot::bytesOfByteLevel(const std::string &text) {
   const auto *end = at + text.size();
   while (at != end) {
     UTF32 c;
-    if (convertUTF8Sequence(&at, end, &c, strictConversion) != conversionOK ||
-        c >= byteOf.size() || byteOf[c] < 0)
+    if (convertUTF8Sequence(&at, end, &c, strictConversion) != conversionOK || c >= byteOf.size() || byteOf[c] < 0)
       return std::nullopt;
     bytes.push_back(static_cast<char>(byteOf[c]));
   }

@@ -53,13 +53,7 @@ struct PreTokenizerStep {
     PrefixSpace,  ///< a space before a piece that does not start with one
   };
   /// What becomes of matches, see ingot_rt_tok_behavior (equal values).
-  enum class Behavior {
-    Removed,
-    Isolated,
-    MergedWithPrevious,
-    MergedWithNext,
-    Contiguous
-  };
+  enum class Behavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
   Kind kind;
   std::string text = {};
   Behavior behavior = Behavior::Isolated;
@@ -87,8 +81,7 @@ struct TokenizerDescription {
 };
 
 /// GPT-2's pattern, which the pre-tokenizer ByteLevel implies.
-inline constexpr char gpt2Pattern[] =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+inline constexpr char gpt2Pattern[] = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 /// The character (below U+0144) that stands for each byte in a byte-level
 /// vocabulary: itself where it is printable, else one from U+0100 on, in order.

@@ -13,20 +13,17 @@ namespace {
 
 using Kind = PreTokenizerStep::Kind;
 
-constexpr char llama3Pattern[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr char qwen2Pattern[] =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
-    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char llama3Pattern[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+                                 R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char qwen2Pattern[] = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+                                R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr char gpt4oPattern[] =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
     R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr char tekkenPattern[] =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+constexpr char tekkenPattern[] = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+                                 R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
+                                 R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 /// What a value of tokenizer.ggml.pre stands for.
 struct NamedPreTokenizer {
@@ -46,8 +43,7 @@ const std::vector<NamedPreTokenizer> &namedPreTokenizers() {
         {Kind::SplitPattern, R"(\p{N}+)"},
         {Kind::SplitPattern, "[0-9][0-9][0-9]"}}},
       {{"gpt-2"}, {{Kind::SplitPattern, gpt2Pattern}}},
-      {{"smollm", "starcoder"},
-       {{Kind::SplitNumeric}, {Kind::SplitPattern, gpt2Pattern}}},
+      {{"smollm", "starcoder"}, {{Kind::SplitNumeric}, {Kind::SplitPattern, gpt2Pattern}}},
       {{"llama-bpe", "llama3", "llama-v3"},
        {{Kind::SplitPattern, llama3Pattern}},
        /*nfc=*/false,
@@ -70,38 +66,32 @@ enum TokenType { Normal = 1, Unknown, Control, UserDefined, Unused, Byte };
 
 class Converter {
 public:
-  Converter(const GgufTokenizer &metadata, StringRef file)
-      : metadata(metadata), file(file) {
+  Converter(const GgufTokenizer &metadata, StringRef file) : metadata(metadata), file(file) {
     result.file = file.str();
   }
 
   Expected<TokenizerDescription> convert() {
     if (metadata.model != "gpt2")
-      return fail("tokenizer.ggml.model " + quote(metadata.model) +
-                  " is not supported yet");
+      return fail("tokenizer.ggml.model " + quote(metadata.model) + " is not supported yet");
     if (!metadata.precompiledCharsmap.empty())
       return fail("tokenizer.ggml.precompiled_charsmap is not supported yet");
     const NamedPreTokenizer *pre = findPreTokenizer();
     if (!pre)
-      return fail("tokenizer.ggml.pre: the pre-tokenizer " +
-                  quote(metadata.pre) + " is not known; expected one of " +
+      return fail("tokenizer.ggml.pre: the pre-tokenizer " + quote(metadata.pre) + " is not known; expected one of " +
                   knownNames());
     result.ignoreMerges = pre->ignoreMerges;
     if (pre->nfc)
       result.normalizers.push_back({NormalizerStep::Kind::Nfc});
     if (metadata.addSpacePrefix.value_or(false))
       result.preTokenizers.push_back({Kind::PrefixSpace});
-    result.preTokenizers.insert(result.preTokenizers.end(), pre->steps.begin(),
-                                pre->steps.end());
+    result.preTokenizers.insert(result.preTokenizers.end(), pre->steps.begin(), pre->steps.end());
     if (Error error = readTokens())
       return error;
     if (Error error = readMerges())
       return error;
-    if (Error error = around(metadata.addBos.value_or(pre->addBos),
-                             metadata.bosId, "bos", result.prefix))
+    if (Error error = around(metadata.addBos.value_or(pre->addBos), metadata.bosId, "bos", result.prefix))
       return error;
-    if (Error error = around(metadata.addEos.value_or(false), metadata.eosId,
-                             "eos", result.suffix))
+    if (Error error = around(metadata.addEos.value_or(false), metadata.eosId, "eos", result.suffix))
       return error;
     return std::move(result);
   }
@@ -127,26 +117,20 @@ private:
 
   Error readTokens() {
     if (metadata.tokens.size() >= INT32_MAX)
-      return fail("tokenizer.ggml.tokens: expected less than " +
-                  Twine(INT32_MAX) + " tokens, got " +
+      return fail("tokenizer.ggml.tokens: expected less than " + Twine(INT32_MAX) + " tokens, got " +
                   Twine(metadata.tokens.size()));
-    if (!metadata.tokenTypes.empty() &&
-        metadata.tokenTypes.size() != metadata.tokens.size())
-      return fail("tokenizer.ggml.token_type: expected " +
-                  Twine(metadata.tokens.size()) + " types, one a token, got " +
+    if (!metadata.tokenTypes.empty() && metadata.tokenTypes.size() != metadata.tokens.size())
+      return fail("tokenizer.ggml.token_type: expected " + Twine(metadata.tokens.size()) + " types, one a token, got " +
                   Twine(metadata.tokenTypes.size()));
     for (auto [id, text] : enumerate(metadata.tokens)) {
-      int64_t type =
-          metadata.tokenTypes.empty() ? Normal : metadata.tokenTypes[id];
+      int64_t type = metadata.tokenTypes.empty() ? Normal : metadata.tokenTypes[id];
       if (type == Byte)
-        return fail("tokenizer.ggml.token_type: a byte token (" + quote(text) +
-                    ") in a byte-level model");
+        return fail("tokenizer.ggml.token_type: a byte token (" + quote(text) + ") in a byte-level model");
       auto [found, isNew] = idOf.try_emplace(text, id);
       if (!isNew && !text.empty() && type != Unused)
-        return fail("tokenizer.ggml.tokens: ids " + Twine(found->second) +
-                    " and " + Twine(id) + " are both " + quote(text));
-      result.vocabulary.push_back(
-          {text.str(), uint32_t(id), isNew && type != Unused});
+        return fail("tokenizer.ggml.tokens: ids " + Twine(found->second) + " and " + Twine(id) + " are both " +
+                    quote(text));
+      result.vocabulary.push_back({text.str(), uint32_t(id), isNew && type != Unused});
       // The end token is special whatever its type says.
       bool isEnd = metadata.eosId && *metadata.eosId == int64_t(id);
       bool special = type == Control || type == Unknown || isEnd;
@@ -169,20 +153,15 @@ private:
       size_t space = merge.find(' ', 1);
       if (space == StringRef::npos)
         return fail("tokenizer.ggml.merges: entry " + Twine(index) +
-                    ": expected two pieces with a space between, got " +
-                    quote(merge));
-      StringRef left = merge.take_front(space),
-                right = merge.drop_front(space + 1);
+                    ": expected two pieces with a space between, got " + quote(merge));
+      StringRef left = merge.take_front(space), right = merge.drop_front(space + 1);
       MergeRule rule;
       std::string merged = (left + right).str();
       for (auto [text, id] :
-           {std::pair<StringRef, uint32_t *>(left, &rule.left),
-            {right, &rule.right},
-            {merged, &rule.merged}}) {
+           {std::pair<StringRef, uint32_t *>(left, &rule.left), {right, &rule.right}, {merged, &rule.merged}}) {
         auto found = idOf.find(text);
         if (found == idOf.end())
-          return fail("tokenizer.ggml.merges: entry " + Twine(index) + ": " +
-                      quote(text) + " is not among the tokens");
+          return fail("tokenizer.ggml.merges: entry " + Twine(index) + ": " + quote(text) + " is not among the tokens");
         *id = found->second;
       }
       result.merges.push_back(rule);
@@ -191,16 +170,12 @@ private:
   }
 
   /// Adds a token at the start or the end of every text.
-  Error around(bool wanted, std::optional<int64_t> id, StringRef name,
-               std::vector<uint32_t> &ids) {
+  Error around(bool wanted, std::optional<int64_t> id, StringRef name, std::vector<uint32_t> &ids) {
     if (!wanted)
       return Error::success();
     if (!id || *id < 0 || uint64_t(*id) >= metadata.tokens.size())
-      return fail("tokenizer.ggml." + name +
-                  "_token_id: expected an id below " +
-                  Twine(metadata.tokens.size()) + ", as add_" + name +
-                  "_token asks for it, got " +
-                  (id ? std::to_string(*id) : std::string("none")));
+      return fail("tokenizer.ggml." + name + "_token_id: expected an id below " + Twine(metadata.tokens.size()) +
+                  ", as add_" + name + "_token asks for it, got " + (id ? std::to_string(*id) : std::string("none")));
     ids.push_back(uint32_t(*id));
     return Error::success();
   }
@@ -213,7 +188,6 @@ private:
 
 } // namespace
 
-Expected<TokenizerDescription>
-ingot::convertGgufTokenizer(const GgufTokenizer &metadata, StringRef file) {
+Expected<TokenizerDescription> ingot::convertGgufTokenizer(const GgufTokenizer &metadata, StringRef file) {
   return Converter(metadata, file).convert();
 }

@@ -12,8 +12,7 @@ struct GgufTokenizer;
 
 /// `file` is what errors call the file. A model or a pre-tokenizer's name that
 /// is not known is an error that names it.
-llvm::Expected<TokenizerDescription>
-convertGgufTokenizer(const GgufTokenizer &metadata, llvm::StringRef file);
+llvm::Expected<TokenizerDescription> convertGgufTokenizer(const GgufTokenizer &metadata, llvm::StringRef file);
 
 } // namespace ingot
 

@@ -40,8 +40,7 @@ public:
     std::vector<uint16_t> pageOf;
     std::vector<uint8_t> pages;
     for (uint32_t page = 0; page < INGOT_RT_TOK_PAGES; ++page) {
-      std::vector<uint8_t> part(values.begin() + page * 256,
-                                values.begin() + (page + 1) * 256);
+      std::vector<uint8_t> part(values.begin() + page * 256, values.begin() + (page + 1) * 256);
       auto [found, isNew] = numbers.try_emplace(part, numbers.size());
       if (isNew)
         pages.insert(pages.end(), part.begin(), part.end());
@@ -93,24 +92,20 @@ public:
   std::vector<ingot_rt_tok_merge_slot> rules() const {
     std::vector<ingot_rt_tok_merge_slot> result;
     for (const auto &[pair, merge] : table)
-      result.push_back(
-          {uint32_t(pair >> 32), uint32_t(pair), merge.rank, merge.merged});
+      result.push_back({uint32_t(pair >> 32), uint32_t(pair), merge.rank, merge.merged});
     using Slot = ingot_rt_tok_merge_slot;
     sort(result, [](const Slot &a, const Slot &b) { return a.rank < b.rank; });
     return result;
   }
 
 private:
-  static uint64_t key(uint32_t left, uint32_t right) {
-    return uint64_t(left) << 32 | right;
-  }
+  static uint64_t key(uint32_t left, uint32_t right) { return uint64_t(left) << 32 | right; }
   DenseMap<uint64_t, Merge> table;
 };
 
 class ImageBuilder {
 public:
-  ImageBuilder(const TokenizerDescription &tokenizer,
-               std::optional<int64_t> rows)
+  ImageBuilder(const TokenizerDescription &tokenizer, std::optional<int64_t> rows)
       : tokenizer(tokenizer), rows(rows), merges(tokenizer.merges) {}
 
   Expected<std::vector<char>> build() {
@@ -143,12 +138,10 @@ private:
   Error checkRows() {
     auto check = [&](uint64_t id, StringRef text) -> Error {
       if (id >= INT32_MAX)
-        return fail("token " + quote(text) + " has the id " + Twine(id) +
-                    "; expected less than " + Twine(INT32_MAX));
+        return fail("token " + quote(text) + " has the id " + Twine(id) + "; expected less than " + Twine(INT32_MAX));
       if (rows && id >= uint64_t(*rows))
-        return fail("token " + quote(text) + " has the id " + Twine(id) +
-                    ", but the model's embedding has " + Twine(*rows) +
-                    " rows");
+        return fail("token " + quote(text) + " has the id " + Twine(id) + ", but the model's embedding has " +
+                    Twine(*rows) + " rows");
       return Error::success();
     };
     for (const VocabularyEntry &entry : tokenizer.vocabulary)
@@ -157,8 +150,7 @@ private:
     for (const AddedToken &token : tokenizer.added)
       if (Error error = check(token.id, token.content))
         return error;
-    for (const std::vector<uint32_t> *ids :
-         {&tokenizer.prefix, &tokenizer.suffix})
+    for (const std::vector<uint32_t> *ids : {&tokenizer.prefix, &tokenizer.suffix})
       for (uint32_t id : *ids)
         if (Error error = check(id, "of the post-processor"))
           return error;
@@ -184,9 +176,7 @@ private:
 
   /// The bytes a token is decoded to: those its byte-level characters stand
   /// for, or its own if one of them stands for none.
-  static std::string decodedBytes(const std::string &text) {
-    return bytesOfByteLevel(text).value_or(text);
-  }
+  static std::string decodedBytes(const std::string &text) { return bytesOfByteLevel(text).value_or(text); }
 
   Error addTokens() {
     // What each id is decoded from. An added token shows its normalized form,
@@ -200,13 +190,12 @@ private:
     };
     for (const VocabularyEntry &entry : tokenizer.vocabulary) {
       if (entry.id < texts.size() && texts[entry.id])
-        return fail("tokens " + quote(*texts[entry.id]) + " and " +
-                    quote(entry.text) + " have the same id " + Twine(entry.id));
+        return fail("tokens " + quote(*texts[entry.id]) + " and " + quote(entry.text) + " have the same id " +
+                    Twine(entry.id));
       set(entry.id, entry.text);
     }
     for (const AddedToken &token : tokenizer.added) {
-      set(token.id,
-          token.normalized ? normalized(token.content) : token.content);
+      set(token.id, token.normalized ? normalized(token.content) : token.content);
       if (token.special)
         special.insert(token.content);
     }
@@ -238,8 +227,7 @@ private:
       uint32_t id;
     };
     std::vector<Piece> pieces;
-    std::fill(std::begin(header.byte_ids), std::end(header.byte_ids),
-              INGOT_RT_TOK_NONE);
+    std::fill(std::begin(header.byte_ids), std::end(header.byte_ids), INGOT_RT_TOK_NONE);
     for (const VocabularyEntry &entry : tokenizer.vocabulary) {
       std::optional<std::string> bytes = bytesOfByteLevel(entry.text);
       if (!bytes || bytes->empty() || !entry.reachable)
@@ -248,11 +236,9 @@ private:
         header.byte_ids[uint8_t(bytes->front())] = entry.id;
       pieces.push_back({std::move(*bytes), entry.id});
     }
-    std::vector<ingot_rt_tok_vocab_slot> slots(PowerOf2Ceil(pieces.size() * 2),
-                                               {INGOT_RT_TOK_NONE, 0, 0, 0});
+    std::vector<ingot_rt_tok_vocab_slot> slots(PowerOf2Ceil(pieces.size() * 2), {INGOT_RT_TOK_NONE, 0, 0, 0});
     for (const Piece &piece : pieces) {
-      ingot_rt_tok_vocab_slot slot = {piece.id, tokens[piece.id].offset,
-                                      tokens[piece.id].length, 0};
+      ingot_rt_tok_vocab_slot slot = {piece.id, tokens[piece.id].offset, tokens[piece.id].length, 0};
       // Normally the bytes are those the id is decoded to.
       if (StringRef(pool.data() + slot.offset, slot.length) != piece.bytes) {
         auto place = pooled(piece.bytes);
@@ -262,9 +248,7 @@ private:
       }
       if (tokenizer.ignoreMerges || mergesLeadTo(piece.bytes, piece.id))
         slot.flags |= INGOT_RT_TOK_WHOLE_PIECE;
-      uint64_t at = ingot_rt_tok_hash_bytes(
-          reinterpret_cast<const uint8_t *>(piece.bytes.data()),
-          piece.bytes.size());
+      uint64_t at = ingot_rt_tok_hash_bytes(reinterpret_cast<const uint8_t *>(piece.bytes.data()), piece.bytes.size());
       while (slots[at & (slots.size() - 1)].id != INGOT_RT_TOK_NONE)
         ++at;
       slots[at & (slots.size() - 1)] = slot;
@@ -285,9 +269,8 @@ private:
 
   void addMerges() {
     std::vector<ingot_rt_tok_merge_slot> rules = merges.rules();
-    std::vector<ingot_rt_tok_merge_slot> slots(
-        PowerOf2Ceil(rules.size() * 2),
-        {INGOT_RT_TOK_NONE, INGOT_RT_TOK_NONE, 0, 0});
+    std::vector<ingot_rt_tok_merge_slot> slots(PowerOf2Ceil(rules.size() * 2),
+                                               {INGOT_RT_TOK_NONE, INGOT_RT_TOK_NONE, 0, 0});
     for (const ingot_rt_tok_merge_slot &rule : rules) {
       uint64_t at = ingot_rt_tok_hash_pair(rule.left, rule.right);
       while (slots[at & (slots.size() - 1)].left != INGOT_RT_TOK_NONE)
@@ -304,22 +287,16 @@ private:
     for (auto [index, token] : enumerate(tokenizer.added)) {
       uint32_t flags = (token.special ? INGOT_RT_TOK_ADDED_SPECIAL : 0) |
                        (token.singleWord ? INGOT_RT_TOK_ADDED_SINGLE_WORD : 0) |
-                       (token.lstrip ? INGOT_RT_TOK_ADDED_LSTRIP : 0) |
-                       (token.rstrip ? INGOT_RT_TOK_ADDED_RSTRIP : 0);
+                       (token.lstrip ? INGOT_RT_TOK_ADDED_LSTRIP : 0) | (token.rstrip ? INGOT_RT_TOK_ADDED_RSTRIP : 0);
       needsProperties |= token.singleWord || token.lstrip || token.rstrip;
       added.push_back({token.id, flags});
-      std::string text =
-          token.normalized ? normalized(token.content) : token.content;
+      std::string text = token.normalized ? normalized(token.content) : token.content;
       if (text.empty())
-        return fail("the added token " + quote(token.content) +
-                    " is empty when normalized");
-      auto [found, isNew] =
-          (token.normalized ? normal : raw).try_emplace(text, index);
+        return fail("the added token " + quote(token.content) + " is empty when normalized");
+      auto [found, isNew] = (token.normalized ? normal : raw).try_emplace(text, index);
       if (!isNew)
-        return fail("the added tokens " +
-                    quote(tokenizer.added[found->second].content) + " and " +
-                    quote(token.content) +
-                    " are the same text when normalized");
+        return fail("the added tokens " + quote(tokenizer.added[found->second].content) + " and " +
+                    quote(token.content) + " are the same text when normalized");
     }
     header.added = section.add(added);
     header.raw_added = makeTrie(raw);
@@ -333,8 +310,7 @@ private:
     return Error::success();
   }
 
-  static void mark(std::vector<uint8_t> &values, const CodePointSet &set,
-                   uint8_t bit) {
+  static void mark(std::vector<uint8_t> &values, const CodePointSet &set, uint8_t bit) {
     for (CodePointSet::Range range : set.ranges())
       for (uint32_t c = range.first; c <= range.last; ++c)
         values[c] |= bit;
@@ -350,8 +326,7 @@ private:
     for (const auto &[text, index] : texts) {
       uint32_t at = 0;
       for (char byte : text) {
-        auto [found, isNew] =
-            tree[at].next.try_emplace(uint8_t(byte), tree.size());
+        auto [found, isNew] = tree[at].next.try_emplace(uint8_t(byte), tree.size());
         at = found->second;
         if (isNew)
           tree.emplace_back();
@@ -366,8 +341,7 @@ private:
     std::vector<ingot_rt_tok_trie_node> nodes;
     std::vector<ingot_rt_tok_trie_edge> edges;
     for (const Node &node : drop_begin(tree)) {
-      nodes.push_back(
-          {uint32_t(edges.size()), uint32_t(node.next.size()), node.added});
+      nodes.push_back({uint32_t(edges.size()), uint32_t(node.next.size()), node.added});
       for (auto [byte, next] : node.next)
         edges.push_back({byte, next - 1});
     }
@@ -427,15 +401,12 @@ private:
           rest.push_back(found->second.second);
         rest.push_back(found->second.first);
       }
-      decompositions.push_back(
-          {codePoint, first, uint32_t(decomposed.size()) - first});
+      decompositions.push_back({codePoint, first, uint32_t(decomposed.size()) - first});
     }
-    sort(compositions, [](const auto &a, const auto &b) {
-      return std::pair(a.first, a.second) < std::pair(b.first, b.second);
-    });
-    header.normal_form = {section.addMap(flags), section.addMap(classes),
-                          section.add(decompositions), section.add(decomposed),
-                          section.add(compositions)};
+    sort(compositions,
+         [](const auto &a, const auto &b) { return std::pair(a.first, a.second) < std::pair(b.first, b.second); });
+    header.normal_form = {section.addMap(flags), section.addMap(classes), section.add(decompositions),
+                          section.add(decomposed), section.add(compositions)};
   }
 
   Error addPreTokenizers() {
@@ -451,19 +422,14 @@ private:
       if (step.kind == Kind::SplitNumeric) {
         automaton = compileSet(numericCharacter());
       } else {
-        auto compiled = step.kind == Kind::SplitPattern
-                            ? compilePattern(step.text)
-                            : compileLiteral(step.text);
+        auto compiled = step.kind == Kind::SplitPattern ? compilePattern(step.text) : compileLiteral(step.text);
         if (!compiled)
-          return fail("split pattern " + quote(step.text) + ": " +
-                      toString(compiled.takeError()));
+          return fail("split pattern " + quote(step.text) + ": " + toString(compiled.takeError()));
         automaton = std::move(*compiled);
       }
-      steps.push_back({INGOT_RT_TOK_PRE_SPLIT, uint32_t(automata.size()),
-                       uint32_t(step.behavior), step.invert});
-      automata.push_back({automaton.states, automaton.classes,
-                          section.add(automaton.transitions),
-                          section.addMap(automaton.classOf)});
+      steps.push_back({INGOT_RT_TOK_PRE_SPLIT, uint32_t(automata.size()), uint32_t(step.behavior), step.invert});
+      automata.push_back(
+          {automaton.states, automaton.classes, section.add(automaton.transitions), section.addMap(automaton.classOf)});
     }
     header.pre_tokenizers = section.add(steps);
     header.automata = section.add(automata);
@@ -480,8 +446,7 @@ private:
 
 } // namespace
 
-Expected<std::vector<char>>
-ingot::makeTokenizerImage(const TokenizerDescription &tokenizer,
-                          std::optional<int64_t> rows) {
+Expected<std::vector<char>> ingot::makeTokenizerImage(const TokenizerDescription &tokenizer,
+                                                      std::optional<int64_t> rows) {
   return ImageBuilder(tokenizer, rows).build();
 }

@@ -14,9 +14,8 @@ namespace ingot {
 /// same description gives the same bytes. `rows`, if given, is the number of
 /// rows of the model's embedding: an id without a row is an error (rows without
 /// an id are fine).
-llvm::Expected<std::vector<char>>
-makeTokenizerImage(const TokenizerDescription &tokenizer,
-                   std::optional<int64_t> rows);
+llvm::Expected<std::vector<char>> makeTokenizerImage(const TokenizerDescription &tokenizer,
+                                                     std::optional<int64_t> rows);
 
 } // namespace ingot
 

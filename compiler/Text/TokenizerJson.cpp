@@ -19,8 +19,7 @@ class Reader {
 public:
   explicit Reader(StringRef file) : file(file) { result.file = file.str(); }
 
-  Expected<TokenizerDescription> read(const Json &tokenizer, const Json &config,
-                                      StringRef configFile) {
+  Expected<TokenizerDescription> read(const Json &tokenizer, const Json &config, StringRef configFile) {
     if (!tokenizer.is_object())
       return fail("expected an object, got " + Twine(tokenizer.type_name()));
     if (Error error = readModel(tokenizer))
@@ -37,8 +36,7 @@ public:
     if (Error error = step(tokenizer, "decoder", decoders()))
       return error;
     if (!byteLevelDecoder)
-      return fail(
-          "decoder: no decoder 'ByteLevel'; others are not supported yet");
+      return fail("decoder: no decoder 'ByteLevel'; others are not supported yet");
     if (Error error = readAddedTokens(tokenizer))
       return error;
     // truncation and padding are left alone: the reference sets both anew for
@@ -54,8 +52,7 @@ private:
     StringRef type;
     Handler handler;
   };
-  static ArrayRef<Row> normalizers(), preTokenizers(), postProcessors(),
-      decoders();
+  static ArrayRef<Row> normalizers(), preTokenizers(), postProcessors(), decoders();
 
   Error fail(const Twine &what) { return inputError(file, what); }
 
@@ -70,12 +67,10 @@ private:
   }
 
   Error wrongType(const Twine &where, StringRef expected, const Json *actual) {
-    return fail(where + ": expected " + expected + ", got " +
-                (actual ? actual->type_name() : "nothing"));
+    return fail(where + ": expected " + expected + ", got " + (actual ? actual->type_name() : "nothing"));
   }
 
-  Error getBool(const Json &object, const Twine &where, StringRef key,
-                bool &value) {
+  Error getBool(const Json &object, const Twine &where, StringRef key, bool &value) {
     const Json *found = member(object, key);
     if (!found)
       return Error::success();
@@ -85,8 +80,7 @@ private:
     return Error::success();
   }
 
-  Error getString(const Json &object, const Twine &where, StringRef key,
-                  std::string &value) {
+  Error getString(const Json &object, const Twine &where, StringRef key, std::string &value) {
     const Json *found = member(object, key);
     if (!found || !found->is_string())
       return wrongType(where + "." + key, "a string", found);
@@ -96,8 +90,8 @@ private:
 
   Error getId(const Json &value, const Twine &where, uint32_t &id) {
     if (!value.is_number_unsigned() || value.get<uint64_t>() >= INT32_MAX)
-      return fail(where + ": expected an id from 0 to " + Twine(INT32_MAX - 1) +
-                  ", got " + quote(value.dump(-1, ' ', true)));
+      return fail(where + ": expected an id from 0 to " + Twine(INT32_MAX - 1) + ", got " +
+                  quote(value.dump(-1, ' ', true)));
     id = value.get<uint32_t>();
     return Error::success();
   }
@@ -109,8 +103,7 @@ private:
     return value ? dispatch(*value, key, rows, 0) : Error::success();
   }
 
-  Error dispatch(const Json &value, const Twine &where, ArrayRef<Row> rows,
-                 unsigned depth) {
+  Error dispatch(const Json &value, const Twine &where, ArrayRef<Row> rows, unsigned depth) {
     if (!value.is_object())
       return wrongType(where, "an object", &value);
     if (depth > maxNesting)
@@ -124,8 +117,7 @@ private:
     return fail(where + ": the type " + quote(type) + " is not supported yet");
   }
 
-  Error sequence(const Json &value, const Twine &where, StringRef key,
-                 ArrayRef<Row> rows, unsigned depth) {
+  Error sequence(const Json &value, const Twine &where, StringRef key, ArrayRef<Row> rows, unsigned depth) {
     const Json *parts = member(value, key);
     if (!parts || !parts->is_array())
       return wrongType(where + "." + key, "an array", parts);
@@ -138,9 +130,7 @@ private:
   }
 
   /// A step without parameters that changes nothing here.
-  Error nothing(const Json &, const Twine &, unsigned) {
-    return Error::success();
-  }
+  Error nothing(const Json &, const Twine &, unsigned) { return Error::success(); }
 
   // ------------------------------------------------------------------- model
 
@@ -151,8 +141,7 @@ private:
     // Old files have no type; what has merges is BPE.
     if (const Json *type = member(*model, "type"))
       if (!type->is_string() || type->get_ref<const std::string &>() != "BPE")
-        return fail("model: the type " + quote(type->dump(-1, ' ', true)) +
-                    " is not supported yet");
+        return fail("model: the type " + quote(type->dump(-1, ' ', true)) + " is not supported yet");
     for (StringRef key : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (const Json *text = member(*model, key))
         if (!text->is_string() || !text->get_ref<const std::string &>().empty())
@@ -167,8 +156,7 @@ private:
       return fail("model.byte_fallback is not supported yet");
     if (Error error = getBool(*model, "model", "fuse_unk", result.fuseUnknown))
       return error;
-    if (Error error =
-            getBool(*model, "model", "ignore_merges", result.ignoreMerges))
+    if (Error error = getBool(*model, "model", "ignore_merges", result.ignoreMerges))
       return error;
     if (Error error = readVocabulary(*model))
       return error;
@@ -180,8 +168,7 @@ private:
       const auto &text = unknown->get_ref<const std::string &>();
       auto found = idOf.find(text);
       if (found == idOf.end())
-        return fail("model.unk_token " + quote(text) +
-                    " is not in the vocabulary");
+        return fail("model.unk_token " + quote(text) + " is not in the vocabulary");
       result.unknownId = found->second;
     }
     return Error::success();
@@ -214,27 +201,21 @@ private:
           continue;
         std::tie(left, right) = text.split(' ');
         if (text.count(' ') != 1)
-          return fail("model.merges[" + Twine(index) +
-                      "]: expected two pieces with a space between, got " +
+          return fail("model.merges[" + Twine(index) + "]: expected two pieces with a space between, got " +
                       quote(text));
-      } else if (merge.is_array() && merge.size() == 2 &&
-                 merge[0].is_string() && merge[1].is_string()) {
+      } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
         left = merge[0].get_ref<const std::string &>();
         right = merge[1].get_ref<const std::string &>();
       } else {
-        return fail("model.merges[" + Twine(index) +
-                    "]: expected a string or a pair of strings");
+        return fail("model.merges[" + Twine(index) + "]: expected a string or a pair of strings");
       }
       MergeRule rule;
       std::string merged = (left + right).str();
       for (auto [text, id] :
-           {std::pair<StringRef, uint32_t *>(left, &rule.left),
-            {right, &rule.right},
-            {merged, &rule.merged}}) {
+           {std::pair<StringRef, uint32_t *>(left, &rule.left), {right, &rule.right}, {merged, &rule.merged}}) {
         auto found = idOf.find(text);
         if (found == idOf.end())
-          return fail("model.merges[" + Twine(index) + "]: " + quote(text) +
-                      " is not in the vocabulary");
+          return fail("model.merges[" + Twine(index) + "]: " + quote(text) + " is not in the vocabulary");
         *id = found->second;
       }
       result.merges.push_back(rule);
@@ -248,8 +229,7 @@ private:
     result.normalizers.push_back({NormalizerStep::Kind::Nfc});
     return Error::success();
   }
-  Error normalizerSequence(const Json &value, const Twine &where,
-                           unsigned depth) {
+  Error normalizerSequence(const Json &value, const Twine &where, unsigned depth) {
     return sequence(value, where, "normalizers", normalizers(), depth);
   }
 
@@ -262,8 +242,7 @@ private:
   /// do not expect.
   Error addStep(PreTokenizerStep step, const Twine &where) {
     if (byteLevel)
-      return fail(where +
-                  ": a pre-tokenizer after 'ByteLevel' is not supported yet");
+      return fail(where + ": a pre-tokenizer after 'ByteLevel' is not supported yet");
     result.preTokenizers.push_back(std::move(step));
     return Error::success();
   }
@@ -290,34 +269,29 @@ private:
     bool individual = false;
     if (Error error = getBool(value, where, "individual_digits", individual))
       return error;
-    return addStep({Kind::SplitNumeric, "",
-                    individual ? Behavior::Isolated : Behavior::Contiguous},
-                   where);
+    return addStep({Kind::SplitNumeric, "", individual ? Behavior::Isolated : Behavior::Contiguous}, where);
   }
 
   Error preTokenizerSplit(const Json &value, const Twine &where, unsigned) {
     PreTokenizerStep step = {Kind::SplitPattern};
     const Json *pattern = member(value, "pattern");
     if (!pattern || !pattern->is_object() || pattern->size() != 1)
-      return wrongType(where + ".pattern", "an object with Regex or String",
-                       pattern);
+      return wrongType(where + ".pattern", "an object with Regex or String", pattern);
     if (member(*pattern, "String"))
       step.kind = Kind::SplitLiteral;
-    if (Error error = getString(
-            *pattern, where + ".pattern",
-            step.kind == Kind::SplitLiteral ? "String" : "Regex", step.text))
+    if (Error error =
+            getString(*pattern, where + ".pattern", step.kind == Kind::SplitLiteral ? "String" : "Regex", step.text))
       return error;
     if (Error error = getBool(value, where, "invert", step.invert))
       return error;
     std::string behavior;
     if (Error error = getString(value, where, "behavior", behavior))
       return error;
-    static const StringMap<Behavior> behaviors = {
-        {"Removed", Behavior::Removed},
-        {"Isolated", Behavior::Isolated},
-        {"MergedWithPrevious", Behavior::MergedWithPrevious},
-        {"MergedWithNext", Behavior::MergedWithNext},
-        {"Contiguous", Behavior::Contiguous}};
+    static const StringMap<Behavior> behaviors = {{"Removed", Behavior::Removed},
+                                                  {"Isolated", Behavior::Isolated},
+                                                  {"MergedWithPrevious", Behavior::MergedWithPrevious},
+                                                  {"MergedWithNext", Behavior::MergedWithNext},
+                                                  {"Contiguous", Behavior::Contiguous}};
     auto found = behaviors.find(behavior);
     if (found == behaviors.end())
       return fail(where + ".behavior: unknown value " + quote(behavior));
@@ -325,8 +299,7 @@ private:
     return addStep(std::move(step), where);
   }
 
-  Error preTokenizerSequence(const Json &value, const Twine &where,
-                             unsigned depth) {
+  Error preTokenizerSequence(const Json &value, const Twine &where, unsigned depth) {
     return sequence(value, where, "pretokenizers", preTokenizers(), depth);
   }
 
@@ -350,36 +323,29 @@ private:
         if (Error error = getString(*text, place + ".Sequence", "id", name))
           return error;
         if (name != "A")
-          return fail(place + ": expected the sequence 'A', got " +
-                      quote(name));
+          return fail(place + ": expected the sequence 'A', got " + quote(name));
         ++texts;
         continue;
       }
       const Json *special = member(piece, "SpecialToken");
       if (!special || !special->is_object())
         return wrongType(place, "Sequence or SpecialToken", special);
-      if (Error error =
-              getString(*special, place + ".SpecialToken", "id", name))
+      if (Error error = getString(*special, place + ".SpecialToken", "id", name))
         return error;
-      if (Error error =
-              templateIds(tokens, where, name, texts ? after : before))
+      if (Error error = templateIds(tokens, where, name, texts ? after : before))
         return error;
     }
     if (texts != 1)
-      return fail(where + ".single: expected the text once, got it " +
-                  Twine(texts) + " times");
+      return fail(where + ".single: expected the text once, got it " + Twine(texts) + " times");
     wrap(before, after);
     return Error::success();
   }
 
   /// Appends the ids that a template's special_tokens has under `name`.
-  Error templateIds(const Json *tokens, const Twine &where, StringRef name,
-                    std::vector<uint32_t> &ids) {
+  Error templateIds(const Json *tokens, const Twine &where, StringRef name, std::vector<uint32_t> &ids) {
     std::string place = (where + ".special_tokens." + name).str();
-    const Json *entry =
-        tokens && tokens->is_object() ? member(*tokens, name) : nullptr;
-    const Json *list =
-        entry && entry->is_object() ? member(*entry, "ids") : nullptr;
+    const Json *entry = tokens && tokens->is_object() ? member(*tokens, name) : nullptr;
+    const Json *list = entry && entry->is_object() ? member(*entry, "ids") : nullptr;
     if (!list || !list->is_array())
       return wrongType(place + ".ids", "an array", list);
     for (const Json &value : *list)
@@ -434,12 +400,11 @@ private:
   // ------------------------------------------------------------ added tokens
 
   Error readFlags(const Json &object, const Twine &where, AddedToken &token) {
-    for (auto [key, flag] :
-         {std::pair<StringRef, bool *>("special", &token.special),
-          {"single_word", &token.singleWord},
-          {"lstrip", &token.lstrip},
-          {"rstrip", &token.rstrip},
-          {"normalized", &token.normalized}})
+    for (auto [key, flag] : {std::pair<StringRef, bool *>("special", &token.special),
+                             {"single_word", &token.singleWord},
+                             {"lstrip", &token.lstrip},
+                             {"rstrip", &token.rstrip},
+                             {"normalized", &token.normalized}})
       if (Error error = getBool(object, where, key, *flag))
         return error;
     return Error::success();
@@ -480,9 +445,7 @@ private:
   void addToken(AddedToken token, uint32_t &next) {
     if (token.content.empty())
       return;
-    auto known = find_if(result.added, [&](const AddedToken &other) {
-      return other.content == token.content;
-    });
+    auto known = find_if(result.added, [&](const AddedToken &other) { return other.content == token.content; });
     if (known != result.added.end()) {
       token.id = known->id;
       *known = std::move(token);
@@ -499,11 +462,9 @@ private:
     if (config.is_null())
       return Error::success();
     if (!config.is_object())
-      return inputError(configFile,
-                        "expected an object, got " + Twine(config.type_name()));
+      return inputError(configFile, "expected an object, got " + Twine(config.type_name()));
     std::vector<const Json *> named;
-    for (StringRef key : {"bos_token", "eos_token", "unk_token", "sep_token",
-                          "pad_token", "cls_token", "mask_token"})
+    for (StringRef key : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
       if (const Json *value = member(config, key))
         named.push_back(value);
     if (const Json *list = member(config, "additional_special_tokens"))
@@ -518,8 +479,7 @@ private:
         token.content = value->get<std::string>();
       } else if (value->is_object()) {
         file = configFile;
-        if (Error error =
-                getString(*value, "a special token", "content", token.content))
+        if (Error error = getString(*value, "a special token", "content", token.content))
           return error;
         if (Error error = readFlags(*value, "a special token", token))
           return error;
@@ -529,9 +489,7 @@ private:
                                           Twine(value->type_name()));
       }
       token.special = true;
-      if (none_of(result.added, [&](const AddedToken &other) {
-            return other.content == token.content;
-          }))
+      if (none_of(result.added, [&](const AddedToken &other) { return other.content == token.content; }))
         addToken(std::move(token), next);
     }
     return Error::success();
@@ -580,14 +538,12 @@ ArrayRef<Reader::Row> Reader::decoders() {
 
 } // namespace
 
-Expected<TokenizerDescription>
-ingot::convertTokenizerJson(const Json &tokenizer, StringRef file,
-                            const Json &config, StringRef configFile) {
+Expected<TokenizerDescription> ingot::convertTokenizerJson(const Json &tokenizer, StringRef file, const Json &config,
+                                                           StringRef configFile) {
   return Reader(file).read(tokenizer, config, configFile);
 }
 
-Expected<TokenizerDescription> ingot::readTokenizerJson(StringRef path,
-                                                        StringRef configPath) {
+Expected<TokenizerDescription> ingot::readTokenizerJson(StringRef path, StringRef configPath) {
   Expected<Json> tokenizer = readJsonFile(path);
   if (!tokenizer)
     return tokenizer.takeError();

@@ -11,15 +11,13 @@
 namespace ingot {
 
 /// Reads the files at the given paths; `configPath` may be empty.
-llvm::Expected<TokenizerDescription>
-readTokenizerJson(llvm::StringRef path, llvm::StringRef configPath);
+llvm::Expected<TokenizerDescription> readTokenizerJson(llvm::StringRef path, llvm::StringRef configPath);
 
 /// The same from parsed JSON; `config` may be null. `file` and `configFile` are
 /// what errors call them. A part of the tokenizer that is not supported is an
 /// error that names it.
-llvm::Expected<TokenizerDescription>
-convertTokenizerJson(const Json &tokenizer, llvm::StringRef file,
-                     const Json &config, llvm::StringRef configFile);
+llvm::Expected<TokenizerDescription> convertTokenizerJson(const Json &tokenizer, llvm::StringRef file,
+                                                          const Json &config, llvm::StringRef configFile);
 
 } // namespace ingot
 

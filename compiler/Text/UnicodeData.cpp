@@ -27,10 +27,9 @@ enum class GeneralCategory : uint8_t {
   No, // clang-format off
   Pc, Pd, Pe, Pf, Pi, Po, Ps, Sc, Sk, Sm, So, Zl, Zp, Zs, // clang-format on
 };
-constexpr StringRef categoryNames[] = {
-    "Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc",
-    "Me", "Mn", "Nd", "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi",
-    "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"};
+constexpr StringRef categoryNames[] = {"Cc", "Cf", "Co", "Cs", "Ll", "Lm", "Lo", "Lt", "Lu", "Mc",
+                                       "Me", "Mn", "Nd", "Nl", "No", "Pc", "Pd", "Pe", "Pf", "Pi",
+                                       "Po", "Ps", "Sc", "Sk", "Sm", "So", "Zl", "Zp", "Zs"};
 
 struct CategoryRange {
   uint32_t first, last;
@@ -56,20 +55,16 @@ std::optional<CodePointSet> generalCategory(StringRef name) {
 }
 
 const CodePointSet &whiteSpace() {
-  static const CodePointSet set = {
-      {0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
-      {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
-      {0x205f, 0x205f}, {0x3000, 0x3000}};
+  static const CodePointSet set = {{0x09, 0x0d},     {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},
+                                   {0x1680, 0x1680}, {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f},
+                                   {0x205f, 0x205f}, {0x3000, 0x3000}};
   return set;
 }
 
 /// Letters, marks, decimal digits, letter numbers, connectors, and the letters
 /// in circles and squares that are Other_Alphabetic.
 static CodePointSet wordCharacters() {
-  CodePointSet set = {{0x24b6, 0x24e9},
-                      {0x1f130, 0x1f149},
-                      {0x1f150, 0x1f169},
-                      {0x1f170, 0x1f189}};
+  CodePointSet set = {{0x24b6, 0x24e9}, {0x1f130, 0x1f149}, {0x1f150, 0x1f169}, {0x1f170, 0x1f189}};
   for (StringRef category : {"L", "M", "Nd", "Nl", "Pc"})
     set.add(*generalCategory(category));
   return set;
@@ -110,10 +105,8 @@ ArrayRef<Decomposition> canonicalDecompositions() { return decompositions; }
 
 std::string composeCanonically(StringRef text) {
   utf8proc_uint8_t *mapped = nullptr;
-  utf8proc_ssize_t length = utf8proc_map(
-      reinterpret_cast<const utf8proc_uint8_t *>(text.data()), text.size(),
-      &mapped,
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()), text.size(), &mapped,
+                                         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   if (length < 0) // not UTF-8, which callers exclude
     return text.str();
   std::string result(reinterpret_cast<const char *>(mapped), length);

@@ -24,8 +24,7 @@ static llvm::Expected<std::vector<char>> makeImage(llvm::StringRef path) {
   llvm::Expected<TokenizerDescription> description = [&] {
     if (!path.ends_with(".gguf")) {
       std::string config = (path + "/tokenizer_config.json").str();
-      return readTokenizerJson((path + "/tokenizer.json").str(),
-                               llvm::sys::fs::exists(config) ? config : "");
+      return readTokenizerJson((path + "/tokenizer.json").str(), llvm::sys::fs::exists(config) ? config : "");
     }
     auto file = GgufCheckpoint::open(path);
     if (!file)
@@ -66,13 +65,11 @@ int main(int argc, char **argv) {
       auto start = std::chrono::steady_clock::now();
       tokenizer->encode(bytes, {flag == 1}, ids);
       uint64_t time = (std::chrono::steady_clock::now() - start).count();
-      answer = kind == 0 ? std::string(reinterpret_cast<char *>(ids.data()),
-                                       ids.size() * sizeof(int32_t))
+      answer = kind == 0 ? std::string(reinterpret_cast<char *>(ids.data()), ids.size() * sizeof(int32_t))
                          : std::string(reinterpret_cast<char *>(&time), 8);
     } else {
       std::vector<int32_t> ids(length / sizeof(int32_t));
-      std::copy_n(bytes.data(), ids.size() * sizeof(int32_t),
-                  reinterpret_cast<char *>(ids.data()));
+      std::copy_n(bytes.data(), ids.size() * sizeof(int32_t), reinterpret_cast<char *>(ids.data()));
       if (kind == 1) {
         answer = tokenizer->decode(ids, flag == 1);
       } else {

@@ -11,21 +11,15 @@ namespace ingot::rt {
 
 static constexpr uint32_t none = INGOT_RT_TOK_NONE;
 
-Encoder::Encoder(const uint8_t *base, const ingot_rt_tok_header &header,
-                 bool matchSpecial, std::vector<int32_t> &ids)
-    : base(base), header(header), matchSpecial(matchSpecial), ids(ids),
-      bytes(base, header.bytes), vocab(base, header.vocab),
-      merges(base, header.merges), added(base, header.added),
-      rawAdded(base, header.raw_added),
-      normalizedAdded(base, header.normalized_added),
-      properties(base, header.properties), normalForm(base, header.normal_form),
-      normalizers(base, header.normalizers),
-      preTokenizers(base, header.pre_tokenizers),
-      automata(base, header.automata) {}
+Encoder::Encoder(const uint8_t *base, const ingot_rt_tok_header &header, bool matchSpecial, std::vector<int32_t> &ids)
+    : base(base), header(header), matchSpecial(matchSpecial), ids(ids), bytes(base, header.bytes),
+      vocab(base, header.vocab), merges(base, header.merges), added(base, header.added),
+      rawAdded(base, header.raw_added), normalizedAdded(base, header.normalized_added),
+      properties(base, header.properties), normalForm(base, header.normal_form), normalizers(base, header.normalizers),
+      preTokenizers(base, header.pre_tokenizers), automata(base, header.automata) {}
 
 void Encoder::encode(std::string_view text) {
-  splitAdded(rawAdded, text,
-             [&](std::string_view part) { normalizeAndSplit(part); });
+  splitAdded(rawAdded, text, [&](std::string_view part) { normalizeAndSplit(part); });
 }
 
 void Encoder::normalizeAndSplit(std::string_view text) {
@@ -37,16 +31,14 @@ void Encoder::normalizeAndSplit(std::string_view text) {
       text = normalized;
     }
   }
-  splitAdded(normalizedAdded, text,
-             [&](std::string_view part) { preTokenize(part, 0); });
+  splitAdded(normalizedAdded, text, [&](std::string_view part) { preTokenize(part, 0); });
 }
 
 // ---------------------------------------------------------------------------
 // Added tokens
 // ---------------------------------------------------------------------------
 
-const uint32_t *Encoder::Trie::match(std::string_view text, size_t at,
-                                     size_t &length) const {
+const uint32_t *Encoder::Trie::match(std::string_view text, size_t at, size_t &length) const {
   const uint32_t *found = nullptr;
   uint32_t index = root[static_cast<uint8_t>(text[at])];
   for (size_t end = at + 1; const auto *node = nodes.at(index); ++end) {
@@ -58,9 +50,7 @@ const uint32_t *Encoder::Trie::match(std::string_view text, size_t at,
       break;
     const uint8_t byte = static_cast<uint8_t>(text[end]);
     index = none;
-    for (uint64_t e = node->first_edge,
-                  last = uint64_t(node->first_edge) + node->edge_count;
-         e < last; ++e) {
+    for (uint64_t e = node->first_edge, last = uint64_t(node->first_edge) + node->edge_count; e < last; ++e) {
       const ingot_rt_tok_trie_edge *edge = edges.at(e);
       if (!edge || edge->byte > byte)
         break;
@@ -72,17 +62,14 @@ const uint32_t *Encoder::Trie::match(std::string_view text, size_t at,
 }
 
 /// The code point that ends before `at` > 0.
-static uint32_t codePointBefore(std::string_view text, size_t at,
-                                size_t &start) {
+static uint32_t codePointBefore(std::string_view text, size_t at, size_t &start) {
   start = at - 1;
-  while (start > 0 && at - start < 4 &&
-         (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80)
+  while (start > 0 && at - start < 4 && (static_cast<uint8_t>(text[start]) & 0xc0) == 0x80)
     --start;
   return readUtf8(text.data() + start, text.data() + at).codePoint;
 }
 
-static uint32_t codePointAt(std::string_view text, size_t at,
-                            uint32_t &length) {
+static uint32_t codePointAt(std::string_view text, size_t at, uint32_t &length) {
   Utf8Step step = readUtf8(text.data() + at, text.data() + text.size());
   length = step.length;
   return step.codePoint;
@@ -91,8 +78,7 @@ static uint32_t codePointAt(std::string_view text, size_t at,
 /// Follows AddedVocabulary::find_matches: a match that its flags refuse is
 /// passed over as a whole, and stripped white space belongs to the token.
 template <typename Between>
-void Encoder::splitAdded(const Trie &trie, std::string_view text,
-                         Between between) {
+void Encoder::splitAdded(const Trie &trie, std::string_view text, Between between) {
   if (text.empty())
     return;
   size_t done = 0;
@@ -107,32 +93,25 @@ void Encoder::splitAdded(const Trie &trie, std::string_view text,
     size_t start = at, stop = at + length;
     at = stop;
     const ingot_rt_tok_added *token = added.at(*index);
-    if (!token ||
-        (!matchSpecial && (token->flags & INGOT_RT_TOK_ADDED_SPECIAL)))
+    if (!token || (!matchSpecial && (token->flags & INGOT_RT_TOK_ADDED_SPECIAL)))
       continue;
-    auto is = [&](uint32_t codePoint, uint8_t property) {
-      return (properties[codePoint] & property) != 0;
-    };
+    auto is = [&](uint32_t codePoint, uint8_t property) { return (properties[codePoint] & property) != 0; };
     if (token->flags & INGOT_RT_TOK_ADDED_SINGLE_WORD) {
-      if (start > 0 &&
-          is(codePointBefore(text, start, ignored), INGOT_RT_TOK_WORD))
+      if (start > 0 && is(codePointBefore(text, start, ignored), INGOT_RT_TOK_WORD))
         continue;
-      if (stop < text.size() &&
-          is(codePointAt(text, stop, ignoredLength), INGOT_RT_TOK_WORD))
+      if (stop < text.size() && is(codePointAt(text, stop, ignoredLength), INGOT_RT_TOK_WORD))
         continue;
     }
     if (token->flags & INGOT_RT_TOK_ADDED_LSTRIP) {
       size_t stripped = start, before;
-      while (stripped > 0 && is(codePointBefore(text, stripped, before),
-                                INGOT_RT_TOK_WHITE_SPACE))
+      while (stripped > 0 && is(codePointBefore(text, stripped, before), INGOT_RT_TOK_WHITE_SPACE))
         stripped = before;
       // White space that the token before took is not taken twice.
       start = std::max(stripped, done);
     }
     if (token->flags & INGOT_RT_TOK_ADDED_RSTRIP) {
       uint32_t space;
-      while (stop < text.size() &&
-             is(codePointAt(text, stop, space), INGOT_RT_TOK_WHITE_SPACE))
+      while (stop < text.size() && is(codePointAt(text, stop, space), INGOT_RT_TOK_WHITE_SPACE))
         stop += space;
     }
     if (start >= stop)
@@ -156,12 +135,10 @@ namespace {
 class Matcher {
 public:
   Matcher(const uint8_t *base, const ingot_rt_tok_automaton &automaton)
-      : transitions(base, automaton.transitions),
-        classOf(base, automaton.class_of), classes(automaton.classes) {}
+      : transitions(base, automaton.transitions), classOf(base, automaton.class_of), classes(automaton.classes) {}
 
   /// Finds the first match at or after `at`. False if there is none.
-  bool find(std::string_view text, size_t at, size_t &start,
-            size_t &stop) const {
+  bool find(std::string_view text, size_t at, size_t &start, size_t &stop) const {
     for (start = at;; start += lengthAt(text, start)) {
       if (matchAt(text, start, stop))
         return true;
@@ -210,8 +187,7 @@ private:
 template <typename Emit>
 class SplitBehavior {
 public:
-  SplitBehavior(uint32_t behavior, bool invert, Emit emit)
-      : behavior(behavior), invert(invert), emit(emit) {}
+  SplitBehavior(uint32_t behavior, bool invert, Emit emit) : behavior(behavior), invert(invert), emit(emit) {}
 
   /// The next stretch of text; `match` says whether the pattern matched it.
   void add(size_t start, size_t stop, bool match) {
@@ -276,16 +252,13 @@ void Encoder::preTokenize(std::string_view text, uint64_t step) {
 
 /// Matches are found as Oniguruma's find_iter does: an empty one directly after
 /// the last match is passed over by one code point.
-void Encoder::split(std::string_view text,
-                    const ingot_rt_tok_pre_tokenizer &how, uint64_t next) {
+void Encoder::split(std::string_view text, const ingot_rt_tok_pre_tokenizer &how, uint64_t next) {
   const ingot_rt_tok_automaton *automaton = automata.at(how.index);
   if (!automaton)
     return;
   Matcher matcher(base, *automaton);
   SplitBehavior pieces(how.behavior, how.invert != 0,
-                       [&](size_t start, size_t stop) {
-                         preTokenize(text.substr(start, stop - start), next);
-                       });
+                       [&](size_t start, size_t stop) { preTokenize(text.substr(start, stop - start), next); });
   size_t done = 0, lastStop = SIZE_MAX, at = 0, start, stop;
   while (at <= text.size() && matcher.find(text, at, start, stop)) {
     if (start == stop && lastStop == stop) {
@@ -306,24 +279,20 @@ void Encoder::split(std::string_view text,
 // Byte pair encoding
 // ---------------------------------------------------------------------------
 
-const ingot_rt_tok_vocab_slot *
-Encoder::findPiece(std::string_view piece) const {
+const ingot_rt_tok_vocab_slot *Encoder::findPiece(std::string_view piece) const {
   const uint64_t mask = vocab.count - 1;
-  uint64_t at = ingot_rt_tok_hash_bytes(
-      reinterpret_cast<const uint8_t *>(piece.data()), piece.size());
+  uint64_t at = ingot_rt_tok_hash_bytes(reinterpret_cast<const uint8_t *>(piece.data()), piece.size());
   for (uint64_t probes = 0; probes < vocab.count; ++probes, ++at) {
     const ingot_rt_tok_vocab_slot &slot = vocab.data[at & mask];
     if (slot.id == none)
       return nullptr;
-    if (slot.length == piece.size() &&
-        poolBytes(bytes, slot.offset, slot.length) == piece)
+    if (slot.length == piece.size() && poolBytes(bytes, slot.offset, slot.length) == piece)
       return &slot;
   }
   return nullptr;
 }
 
-const ingot_rt_tok_merge_slot *Encoder::findMerge(uint32_t left,
-                                                  uint32_t right) const {
+const ingot_rt_tok_merge_slot *Encoder::findMerge(uint32_t left, uint32_t right) const {
   const uint64_t mask = merges.count - 1;
   uint64_t at = ingot_rt_tok_hash_pair(left, right);
   for (uint64_t probes = 0; probes < merges.count; ++probes, ++at) {
@@ -360,8 +329,7 @@ void Encoder::startSymbols(std::string_view piece) {
     uint32_t id = header.byte_ids[static_cast<uint8_t>(byte)];
     if (id == none && header.unknown_id == none)
       continue;
-    if (heldUnknown &&
-        (id != none || !(header.model_flags & INGOT_RT_TOK_FUSE_UNKNOWN)))
+    if (heldUnknown && (id != none || !(header.model_flags & INGOT_RT_TOK_FUSE_UNKNOWN)))
       symbols.push_back(header.unknown_id);
     heldUnknown = id == none;
     if (!heldUnknown)
@@ -387,10 +355,8 @@ void Encoder::mergeFew() {
     if (best == SIZE_MAX)
       break;
     symbols[best] = pairs[best]->merged;
-    std::copy(symbols.begin() + best + 2, symbols.begin() + count,
-              symbols.begin() + best + 1);
-    std::copy(pairs.begin() + best + 2, pairs.begin() + count,
-              pairs.begin() + best + 1);
+    std::copy(symbols.begin() + best + 2, symbols.begin() + count, symbols.begin() + best + 1);
+    std::copy(pairs.begin() + best + 2, pairs.begin() + count, pairs.begin() + best + 1);
     --count;
     pairs[count - 1] = nullptr;
     if (best > 0)
@@ -407,8 +373,7 @@ void Encoder::mergeFew() {
 void Encoder::mergeMany() {
   const size_t count = symbols.size();
   auto later = [](const Candidate &a, const Candidate &b) {
-    return a.merge->rank != b.merge->rank ? a.merge->rank > b.merge->rank
-                                          : a.at > b.at;
+    return a.merge->rank != b.merge->rank ? a.merge->rank > b.merge->rank : a.at > b.at;
   };
   links.resize(count);
   queue.clear();

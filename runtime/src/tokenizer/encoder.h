@@ -15,8 +15,7 @@ namespace ingot::rt {
 class Encoder {
 public:
   /// Ids are appended to `ids`.
-  Encoder(const uint8_t *base, const ingot_rt_tok_header &header,
-          bool matchSpecial, std::vector<int32_t> &ids);
+  Encoder(const uint8_t *base, const ingot_rt_tok_header &header, bool matchSpecial, std::vector<int32_t> &ids);
 
   /// Encodes `text`, which is valid UTF-8.
   void encode(std::string_view text);
@@ -31,8 +30,7 @@ private:
         : root(trie.root), nodes(base, trie.nodes), edges(base, trie.edges) {}
     /// The longest added token that starts at `at`; null if none does. Its
     /// length goes to `length`.
-    const uint32_t *match(std::string_view text, size_t at,
-                          size_t &length) const;
+    const uint32_t *match(std::string_view text, size_t at, size_t &length) const;
   };
 
   /// Emits the ids of the added tokens of `trie` in `text` and gives what lies
@@ -43,8 +41,7 @@ private:
 
   /// Gives `text` to the pre-tokenizers from `step` on, then to the model.
   void preTokenize(std::string_view text, uint64_t step);
-  void split(std::string_view text, const ingot_rt_tok_pre_tokenizer &how,
-             uint64_t next);
+  void split(std::string_view text, const ingot_rt_tok_pre_tokenizer &how, uint64_t next);
 
   /// Byte pair encoding of one piece.
   void encodePiece(std::string_view piece);

@@ -11,8 +11,7 @@
 namespace ingot::rt {
 
 namespace hangul {
-constexpr uint32_t syllable = 0xac00, leading = 0x1100, vowel = 0x1161,
-                   trailing = 0x11a7;
+constexpr uint32_t syllable = 0xac00, leading = 0x1100, vowel = 0x1161, trailing = 0x11a7;
 constexpr uint32_t leadings = 19, vowels = 21, trailings = 28;
 constexpr uint32_t syllables = leadings * vowels * trailings;
 } // namespace hangul
@@ -28,9 +27,8 @@ void NormalForm::decompose(uint32_t codePoint, Append append) const {
     return;
   }
   const auto *end = decompositions.data + decompositions.count;
-  const auto *found = std::lower_bound(
-      decompositions.data, end, codePoint,
-      [](const auto &entry, uint32_t c) { return entry.code_point < c; });
+  const auto *found = std::lower_bound(decompositions.data, end, codePoint,
+                                       [](const auto &entry, uint32_t c) { return entry.code_point < c; });
   if (found == end || found->code_point != codePoint)
     return append(codePoint);
   for (uint32_t i = 0; i < found->count; ++i) {
@@ -42,30 +40,24 @@ void NormalForm::decompose(uint32_t codePoint, Append append) const {
 }
 
 uint32_t NormalForm::compose(uint32_t first, uint32_t second) const {
-  if (first - hangul::leading < hangul::leadings &&
-      second - hangul::vowel < hangul::vowels)
-    return hangul::syllable + ((first - hangul::leading) * hangul::vowels +
-                               (second - hangul::vowel)) *
-                                  hangul::trailings;
+  if (first - hangul::leading < hangul::leadings && second - hangul::vowel < hangul::vowels)
+    return hangul::syllable +
+           ((first - hangul::leading) * hangul::vowels + (second - hangul::vowel)) * hangul::trailings;
   uint32_t syllable = first - hangul::syllable;
   uint32_t trailing = second - hangul::trailing;
-  if (syllable < hangul::syllables && syllable % hangul::trailings == 0 &&
-      trailing - 1 < hangul::trailings - 1)
+  if (syllable < hangul::syllables && syllable % hangul::trailings == 0 && trailing - 1 < hangul::trailings - 1)
     return first + trailing;
   const auto *end = compositions.data + compositions.count;
   const auto *found =
-      std::lower_bound(compositions.data, end, std::tuple(first, second),
-                       [](const auto &entry, const auto &pair) {
-                         return std::tuple(entry.first, entry.second) < pair;
-                       });
-  if (found == end || found->first != first || found->second != second ||
-      found->composed > 0x10ffff)
+      std::lower_bound(compositions.data, end, std::tuple(first, second), [](const auto &entry, const auto &pair) {
+        return std::tuple(entry.first, entry.second) < pair;
+      });
+  if (found == end || found->first != first || found->second != second || found->composed > 0x10ffff)
     return 0;
   return found->composed;
 }
 
-bool NormalForm::composeCanonically(std::string_view text,
-                                    std::string &result) const {
+bool NormalForm::composeCanonically(std::string_view text, std::string &result) const {
   const char *at = text.data(), *end = at + text.size();
   const char *active = at;
   while (active < end) {
@@ -82,9 +74,7 @@ bool NormalForm::composeCanonically(std::string_view text,
   while (at < end) {
     Utf8Step step = readUtf8(at, end);
     at += step.length;
-    decompose(step.codePoint, [&](uint32_t c) {
-      marks.push_back({c, combiningClass[c], marks.size()});
-    });
+    decompose(step.codePoint, [&](uint32_t c) { marks.push_back({c, combiningClass[c], marks.size()}); });
   }
   // Runs of marks (class not 0) are ordered by class; equal classes keep their
   // order.
@@ -93,8 +83,7 @@ bool NormalForm::composeCanonically(std::string_view text,
     auto first = std::find_if(run, marks.end(), isMark);
     run = std::find_if_not(first, marks.end(), isMark);
     std::sort(first, run, [](const Mark &a, const Mark &b) {
-      return std::tuple(a.combiningClass, a.position) <
-             std::tuple(b.combiningClass, b.position);
+      return std::tuple(a.combiningClass, a.position) < std::tuple(b.combiningClass, b.position);
     });
   }
   // A mark composes with the last starter unless a mark of its own class or a
@@ -102,10 +91,8 @@ bool NormalForm::composeCanonically(std::string_view text,
   size_t kept = 0, starter = SIZE_MAX;
   uint32_t lastClass = 0;
   for (Mark mark : marks) {
-    if (starter != SIZE_MAX &&
-        (lastClass == 0 || lastClass < mark.combiningClass)) {
-      if (uint32_t composed =
-              compose(marks[starter].codePoint, mark.codePoint)) {
+    if (starter != SIZE_MAX && (lastClass == 0 || lastClass < mark.combiningClass)) {
+      if (uint32_t composed = compose(marks[starter].codePoint, mark.codePoint)) {
         marks[starter].codePoint = composed;
         continue;
       }

@@ -13,8 +13,7 @@ class NormalForm {
 public:
   NormalForm(const uint8_t *base, const ingot_rt_tok_normal_form &tables)
       : flags(base, tables.flags), combiningClass(base, tables.combining_class),
-        decompositions(base, tables.decompositions),
-        decomposed(base, tables.decomposed),
+        decompositions(base, tables.decompositions), decomposed(base, tables.decomposed),
         compositions(base, tables.compositions) {}
 
   /// Normalization form C of `text` (valid UTF-8): canonical decomposition,

@@ -18,13 +18,10 @@ struct Table {
 
   Table() = default;
   Table(const uint8_t *base, const ingot_rt_tok_array &array)
-      : data(reinterpret_cast<const T *>(base + array.offset)),
-        count(array.count) {}
+      : data(reinterpret_cast<const T *>(base + array.offset)), count(array.count) {}
 
   /// The element, or null past the end.
-  const T *at(uint64_t index) const {
-    return index < count ? data + index : nullptr;
-  }
+  const T *at(uint64_t index) const { return index < count ? data + index : nullptr; }
 };
 
 /// A byte for every code point; 0 where the tables are damaged or absent.
@@ -46,8 +43,7 @@ struct CodePointMap {
 };
 
 /// `length` bytes at `offset` of the pool, empty if they do not lie inside.
-inline std::string_view poolBytes(const Table<char> &pool, uint64_t offset,
-                                  uint64_t length) {
+inline std::string_view poolBytes(const Table<char> &pool, uint64_t offset, uint64_t length) {
   if (offset > pool.count || length > pool.count - offset)
     return {};
   return {pool.data + offset, length};

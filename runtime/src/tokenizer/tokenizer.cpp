@@ -13,13 +13,11 @@ namespace {
 /// automata and steps.
 class SectionChecker {
 public:
-  SectionChecker(const uint8_t *base, uint64_t size, std::string &error)
-      : base(base), size(size), error(error) {}
+  SectionChecker(const uint8_t *base, uint64_t size, std::string &error) : base(base), size(size), error(error) {}
 
   bool check() {
     if (size < sizeof(ingot_rt_tok_header))
-      return fail("the section is too small for its header",
-                  sizeof(ingot_rt_tok_header), size);
+      return fail("the section is too small for its header", sizeof(ingot_rt_tok_header), size);
     const auto &h = *reinterpret_cast<const ingot_rt_tok_header *>(base);
     if (h.magic != INGOT_RT_TOK_MAGIC)
       return fail("bad magic number", INGOT_RT_TOK_MAGIC, h.magic);
@@ -29,13 +27,10 @@ public:
       return fail("the section's size", h.size, size);
     if (h.model != INGOT_RT_TOK_MODEL_BYTE_BPE)
       return fail("unknown model", INGOT_RT_TOK_MODEL_BYTE_BPE, h.model);
-    if (!array<uint8_t>(h.bytes, "bytes") ||
-        !array<ingot_rt_tok_token>(h.tokens, "tokens") ||
-        !table<ingot_rt_tok_vocab_slot>(h.vocab, "vocab") ||
-        !table<ingot_rt_tok_merge_slot>(h.merges, "merges") ||
-        !array<ingot_rt_tok_added>(h.added, "added") || !trie(h.raw_added) ||
-        !trie(h.normalized_added) || !map(h.properties, "properties") ||
-        !array<uint32_t>(h.prefix, "prefix") ||
+    if (!array<uint8_t>(h.bytes, "bytes") || !array<ingot_rt_tok_token>(h.tokens, "tokens") ||
+        !table<ingot_rt_tok_vocab_slot>(h.vocab, "vocab") || !table<ingot_rt_tok_merge_slot>(h.merges, "merges") ||
+        !array<ingot_rt_tok_added>(h.added, "added") || !trie(h.raw_added) || !trie(h.normalized_added) ||
+        !map(h.properties, "properties") || !array<uint32_t>(h.prefix, "prefix") ||
         !array<uint32_t>(h.suffix, "suffix"))
       return false;
     if (h.tokens.count > INT32_MAX)
@@ -45,19 +40,15 @@ public:
 
 private:
   bool fail(const std::string &what, uint64_t expected, uint64_t actual) {
-    error = "tokenizer: " + what + ": expected " + std::to_string(expected) +
-            ", got " + std::to_string(actual);
+    error = "tokenizer: " + what + ": expected " + std::to_string(expected) + ", got " + std::to_string(actual);
     return false;
   }
 
   template <typename T>
   bool array(const ingot_rt_tok_array &a, const char *name) {
-    if (a.offset % 8 != 0 || a.offset > size ||
-        a.count > (size - a.offset) / sizeof(T)) {
-      error = std::string("tokenizer: table '") + name + "' of " +
-              std::to_string(a.count) + " elements at offset " +
-              std::to_string(a.offset) + " does not lie in the section of " +
-              std::to_string(size) + " bytes";
+    if (a.offset % 8 != 0 || a.offset > size || a.count > (size - a.offset) / sizeof(T)) {
+      error = std::string("tokenizer: table '") + name + "' of " + std::to_string(a.count) + " elements at offset " +
+              std::to_string(a.offset) + " does not lie in the section of " + std::to_string(size) + " bytes";
       return false;
     }
     return true;
@@ -69,8 +60,8 @@ private:
     if (!array<T>(a, name))
       return false;
     if (a.count & (a.count - 1)) {
-      error = std::string("tokenizer: slots of table '") + name +
-              "': expected a power of two, got " + std::to_string(a.count);
+      error = std::string("tokenizer: slots of table '") + name + "': expected a power of two, got " +
+              std::to_string(a.count);
       return false;
     }
     return true;
@@ -81,31 +72,26 @@ private:
   }
 
   bool trie(const ingot_rt_tok_trie &t) {
-    return array<ingot_rt_tok_trie_node>(t.nodes, "trie nodes") &&
-           array<ingot_rt_tok_trie_edge>(t.edges, "trie edges");
+    return array<ingot_rt_tok_trie_node>(t.nodes, "trie nodes") && array<ingot_rt_tok_trie_edge>(t.edges, "trie edges");
   }
 
   bool normalizers(const ingot_rt_tok_header &h) {
     const ingot_rt_tok_normal_form &form = h.normal_form;
-    if (!array<ingot_rt_tok_normalizer>(h.normalizers, "normalizers") ||
-        !map(form.flags, "normal form flags") ||
+    if (!array<ingot_rt_tok_normalizer>(h.normalizers, "normalizers") || !map(form.flags, "normal form flags") ||
         !map(form.combining_class, "combining classes") ||
-        !array<ingot_rt_tok_decomposition>(form.decompositions,
-                                           "decompositions") ||
+        !array<ingot_rt_tok_decomposition>(form.decompositions, "decompositions") ||
         !array<uint32_t>(form.decomposed, "decomposed") ||
         !array<ingot_rt_tok_composition>(form.compositions, "compositions"))
       return false;
     Table<ingot_rt_tok_normalizer> steps(base, h.normalizers);
     for (uint64_t i = 0; i < steps.count; ++i)
       if (steps.data[i].kind != INGOT_RT_TOK_NORMALIZER_NFC)
-        return fail("unknown normalizer", INGOT_RT_TOK_NORMALIZER_NFC,
-                    steps.data[i].kind);
+        return fail("unknown normalizer", INGOT_RT_TOK_NORMALIZER_NFC, steps.data[i].kind);
     return true;
   }
 
   bool preTokenizers(const ingot_rt_tok_header &h) {
-    if (!array<ingot_rt_tok_pre_tokenizer>(h.pre_tokenizers,
-                                           "pre-tokenizers") ||
+    if (!array<ingot_rt_tok_pre_tokenizer>(h.pre_tokenizers, "pre-tokenizers") ||
         !array<ingot_rt_tok_automaton>(h.automata, "automata"))
       return false;
     Table<ingot_rt_tok_pre_tokenizer> steps(base, h.pre_tokenizers);
@@ -114,26 +100,21 @@ private:
       return fail("too many pre-tokenizers", 256, steps.count);
     for (uint64_t i = 0; i < steps.count; ++i) {
       const ingot_rt_tok_pre_tokenizer &step = steps.data[i];
-      if (step.kind != INGOT_RT_TOK_PRE_SPLIT &&
-          step.kind != INGOT_RT_TOK_PRE_SPACE)
+      if (step.kind != INGOT_RT_TOK_PRE_SPLIT && step.kind != INGOT_RT_TOK_PRE_SPACE)
         return fail("unknown pre-tokenizer", INGOT_RT_TOK_PRE_SPLIT, step.kind);
       if (step.behavior > INGOT_RT_TOK_CONTIGUOUS)
-        return fail("unknown behavior of a split", INGOT_RT_TOK_CONTIGUOUS,
-                    step.behavior);
+        return fail("unknown behavior of a split", INGOT_RT_TOK_CONTIGUOUS, step.behavior);
       if (step.kind == INGOT_RT_TOK_PRE_SPLIT && step.index >= h.automata.count)
-        return fail("automaton's index is not below the number of automata",
-                    h.automata.count, step.index);
+        return fail("automaton's index is not below the number of automata", h.automata.count, step.index);
     }
     Table<ingot_rt_tok_automaton> automata(base, h.automata);
     for (uint64_t i = 0; i < automata.count; ++i) {
       const ingot_rt_tok_automaton &a = automata.data[i];
-      if (!array<uint16_t>(a.transitions, "transitions") ||
-          !map(a.class_of, "classes"))
+      if (!array<uint16_t>(a.transitions, "transitions") || !map(a.class_of, "classes"))
         return false;
       if (a.states > INGOT_RT_TOK_ACCEPT || a.classes == 0 || a.classes > 256 ||
           a.transitions.count != uint64_t(a.states) * a.classes)
-        return fail("size of an automaton's transitions",
-                    uint64_t(a.states) * a.classes, a.transitions.count);
+        return fail("size of an automaton's transitions", uint64_t(a.states) * a.classes, a.transitions.count);
     }
     return true;
   }
@@ -145,8 +126,7 @@ private:
 
 } // namespace
 
-std::optional<Tokenizer> Tokenizer::open(const void *section, uint64_t size,
-                                         std::string &error) {
+std::optional<Tokenizer> Tokenizer::open(const void *section, uint64_t size, std::string &error) {
   const auto *base = static_cast<const uint8_t *>(section);
   if (reinterpret_cast<uintptr_t>(section) % 8 != 0) {
     error = "tokenizer: the section is not aligned to 8 bytes";
@@ -157,10 +137,8 @@ std::optional<Tokenizer> Tokenizer::open(const void *section, uint64_t size,
   return Tokenizer(base, reinterpret_cast<const ingot_rt_tok_header *>(base));
 }
 
-static const ingot_rt_tok_token *
-findToken(const uint8_t *base, const ingot_rt_tok_header *header, int64_t id) {
-  const auto *token = Table<ingot_rt_tok_token>(base, header->tokens)
-                          .at(static_cast<uint64_t>(id));
+static const ingot_rt_tok_token *findToken(const uint8_t *base, const ingot_rt_tok_header *header, int64_t id) {
+  const auto *token = Table<ingot_rt_tok_token>(base, header->tokens).at(static_cast<uint64_t>(id));
   return token && (token->flags & INGOT_RT_TOK_PRESENT) ? token : nullptr;
 }
 
@@ -173,12 +151,10 @@ std::string_view Tokenizer::bytes(int64_t id) const {
   const ingot_rt_tok_token *token = findToken(base, header, id);
   if (!token)
     return {};
-  return poolBytes(Table<char>(base, header->bytes), token->offset,
-                   token->length);
+  return poolBytes(Table<char>(base, header->bytes), token->offset, token->length);
 }
 
-void Tokenizer::encode(std::string_view text, const EncodeOptions &options,
-                       std::vector<int32_t> &ids) const {
+void Tokenizer::encode(std::string_view text, const EncodeOptions &options, std::vector<int32_t> &ids) const {
   Table<uint32_t> prefix(base, header->prefix), suffix(base, header->suffix);
   if (options.addSpecial)
     ids.insert(ids.end(), prefix.data, prefix.data + prefix.count);
@@ -194,8 +170,7 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions &options,
     ids.insert(ids.end(), suffix.data, suffix.data + suffix.count);
 }
 
-std::string Tokenizer::decode(std::span<const int32_t> ids,
-                              bool skipSpecial) const {
+std::string Tokenizer::decode(std::span<const int32_t> ids, bool skipSpecial) const {
   StreamDecoder decoder(*this, skipSpecial);
   std::string text;
   for (int32_t id : ids)

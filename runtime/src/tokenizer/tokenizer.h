@@ -33,14 +33,12 @@ public:
   /// Opens the section of `size` bytes at `section` (aligned to 8). On failure
   /// returns nothing and says in `error` what was expected and found. Costs the
   /// same for any vocabulary.
-  static std::optional<Tokenizer> open(const void *section, uint64_t size,
-                                       std::string &error);
+  static std::optional<Tokenizer> open(const void *section, uint64_t size, std::string &error);
 
   /// Appends the ids of `text` to `ids`. Bytes that are not UTF-8 count as
   /// U+FFFD, one for each maximal part of a broken sequence (as Rust's and
   /// Python's decoders replace them).
-  void encode(std::string_view text, const EncodeOptions &options,
-              std::vector<int32_t> &ids) const;
+  void encode(std::string_view text, const EncodeOptions &options, std::vector<int32_t> &ids) const;
 
   /// The text of `ids`; ids that do not exist give nothing. The result is
   /// always valid UTF-8: broken sequences become U+FFFD.
@@ -55,8 +53,7 @@ public:
   std::string_view bytes(int64_t id) const;
 
 private:
-  Tokenizer(const uint8_t *base, const ingot_rt_tok_header *header)
-      : base(base), header(header) {}
+  Tokenizer(const uint8_t *base, const ingot_rt_tok_header *header) : base(base), header(header) {}
 
   const uint8_t *base;
   const ingot_rt_tok_header *header;
@@ -67,8 +64,7 @@ private:
 /// bytes are spread over several ids comes with the last of them.
 class StreamDecoder {
 public:
-  StreamDecoder(const Tokenizer &tokenizer, bool skipSpecial)
-      : tokenizer(tokenizer), skipSpecial(skipSpecial) {}
+  StreamDecoder(const Tokenizer &tokenizer, bool skipSpecial) : tokenizer(tokenizer), skipSpecial(skipSpecial) {}
 
   std::string push(int32_t id);
   /// What is left: U+FFFD if a character is incomplete.

@@ -12,15 +12,12 @@ namespace {
 class TokenizerGolden : public testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
-    std::string home =
-        std::string(INGOT_GOLDEN_DIR "/tokenizer-") + GetParam() + "/";
-    auto description = readTokenizerJson(home + "model/tokenizer.json",
-                                         home + "model/tokenizer_config.json");
+    std::string home = std::string(INGOT_GOLDEN_DIR "/tokenizer-") + GetParam() + "/";
+    auto description = readTokenizerJson(home + "model/tokenizer.json", home + "model/tokenizer_config.json");
     ASSERT_TRUE(!!description) << toString(description.takeError());
     auto config = readJsonFile(home + "model/config.json");
     ASSERT_TRUE(!!config) << toString(config.takeError());
-    auto bytes =
-        makeTokenizerImage(*description, (*config)["vocab_size"].get<int64_t>());
+    auto bytes = makeTokenizerImage(*description, (*config)["vocab_size"].get<int64_t>());
     ASSERT_TRUE(!!bytes) << toString(bytes.takeError());
     image = std::move(*bytes);
     std::string error;
@@ -61,10 +58,8 @@ TEST_P(TokenizerGolden, encodes) {
   ASSERT_GT(golden["items"].size(), 200u);
   for (const Json &item : golden["items"]) {
     auto text = item["text"].get<std::string>();
-    EXPECT_EQ(encode(text, true), item["ids"].get<std::vector<int32_t>>())
-        << text;
-    EXPECT_EQ(encode(text, false), item["ids_plain"].get<std::vector<int32_t>>())
-        << text;
+    EXPECT_EQ(encode(text, true), item["ids"].get<std::vector<int32_t>>()) << text;
+    EXPECT_EQ(encode(text, false), item["ids_plain"].get<std::vector<int32_t>>()) << text;
   }
 }
 
@@ -73,16 +68,12 @@ TEST_P(TokenizerGolden, decodes) {
   for (const char *list : {"items", "decode_only"})
     for (const Json &item : golden[list]) {
       auto ids = item["ids"].get<std::vector<int32_t>>();
-      EXPECT_EQ(decode(ids, false), item["decoded"].get<std::string>())
-          << item["ids"];
-      EXPECT_EQ(decode(ids, true), item["decoded_skip"].get<std::string>())
-          << item["ids"];
+      EXPECT_EQ(decode(ids, false), item["decoded"].get<std::string>()) << item["ids"];
+      EXPECT_EQ(decode(ids, true), item["decoded_skip"].get<std::string>()) << item["ids"];
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
-                         testing::Values("bbpe-gpt2", "bbpe-llama3",
-                                         "bbpe-qwen2", "smollm2"),
+INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden, testing::Values("bbpe-gpt2", "bbpe-llama3", "bbpe-qwen2", "smollm2"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
