@@ -23,49 +23,38 @@ bool Checkpoint::addTensor(TensorInfo tensor) {
 
 /// What errors about a tensor begin with.
 static Error tensorError(const TensorInfo &tensor, const Twine &what) {
-  return inputError(tensor.file.empty() ? StringRef("random weights")
-                                        : StringRef(tensor.file),
+  return inputError(tensor.file.empty() ? StringRef("random weights") : StringRef(tensor.file),
                     "tensor " + quote(tensor.storedName) + ": " + what);
 }
 
-Error Checkpoint::checkRows(const TensorInfo &tensor, int64_t firstRow,
-                            int64_t rows, uint64_t unitsInDst,
+Error Checkpoint::checkRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows, uint64_t unitsInDst,
                             uint64_t unitsPerRow) const {
   if (tensor.index >= infos.size() || &infos[tensor.index] != &tensor)
     return tensorError(tensor, "is not one of this checkpoint's");
-  if (firstRow < 0 || rows < 0 || rows > tensor.rows() ||
-      firstRow > tensor.rows() - rows)
-    return tensorError(
-        tensor, "rows " + Twine(firstRow) + " to " + Twine(firstRow) + " + " +
-                    Twine(rows) + " asked for; it has " + Twine(tensor.rows()));
+  if (firstRow < 0 || rows < 0 || rows > tensor.rows() || firstRow > tensor.rows() - rows)
+    return tensorError(tensor, "rows " + Twine(firstRow) + " to " + Twine(firstRow) + " + " + Twine(rows) +
+                                   " asked for; it has " + Twine(tensor.rows()));
   if (unitsInDst != uint64_t(rows) * unitsPerRow)
-    return tensorError(tensor, "a buffer of " + Twine(unitsInDst) +
-                                   " given for " + Twine(rows) +
-                                   " rows; expected " +
+    return tensorError(tensor, "a buffer of " + Twine(unitsInDst) + " given for " + Twine(rows) + " rows; expected " +
                                    Twine(uint64_t(rows) * unitsPerRow));
   return Error::success();
 }
 
-Error Checkpoint::readF32(const TensorInfo &tensor, int64_t firstRow,
-                          int64_t rows, MutableArrayRef<float> dst) const {
+Error Checkpoint::readF32(const TensorInfo &tensor, int64_t firstRow, int64_t rows, MutableArrayRef<float> dst) const {
   if (!isConvertible(tensor.dtype))
-    return tensorError(tensor, "weights of type " +
-                                   elementKindName(tensor.dtype) +
+    return tensorError(tensor, "weights of type " + elementKindName(tensor.dtype) +
                                    " are not supported; expected F32, F16, "
                                    "BF16, F64 or a GGUF quantization");
-  if (Error error =
-          checkRows(tensor, firstRow, rows, dst.size(), tensor.rowSize()))
+  if (Error error = checkRows(tensor, firstRow, rows, dst.size(), tensor.rowSize()))
     return error;
   return convertRows(tensor, firstRow, rows, dst);
 }
 
-Error Checkpoint::readStored(const TensorInfo &tensor, int64_t firstRow,
-                             int64_t rows, MutableArrayRef<char> dst) const {
+Error Checkpoint::readStored(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
+                             MutableArrayRef<char> dst) const {
   if (!isPlainFloat(tensor.dtype))
-    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) +
-                                   "; raw rows are F32, F16 or BF16 only");
-  uint64_t bytesPerRow =
-      uint64_t(tensor.rowSize()) * elementKindInfo(tensor.dtype).blockBytes;
+    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) + "; raw rows are F32, F16 or BF16 only");
+  uint64_t bytesPerRow = uint64_t(tensor.rowSize()) * elementKindInfo(tensor.dtype).blockBytes;
   if (Error error = checkRows(tensor, firstRow, rows, dst.size(), bytesPerRow))
     return error;
   return copyRows(tensor, firstRow, rows, dst);
@@ -73,12 +62,10 @@ Error Checkpoint::readStored(const TensorInfo &tensor, int64_t firstRow,
 
 Expected<ArrayRef<char>> Checkpoint::rawBytes(const TensorInfo &tensor) const {
   if (!isPlainFloat(tensor.dtype))
-    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) +
-                                   "; raw bytes are F32, F16 or BF16 only");
+    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) + "; raw bytes are F32, F16 or BF16 only");
   if (Error error = checkRows(tensor, 0, 0, 0, 0))
     return std::move(error);
   if (std::optional<ArrayRef<char>> bytes = mappedBytes(tensor))
     return *bytes;
-  return tensorError(
-      tensor, "has no bytes in the presented order; its rows must be read");
+  return tensorError(tensor, "has no bytes in the presented order; its rows must be read");
 }

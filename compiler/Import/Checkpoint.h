@@ -61,13 +61,12 @@ public:
   /// Converts rows [firstRow, firstRow + rows) of `tensor` to float32 (see
   /// convertToF32). `dst` has rows * rowSize() elements. Integers and 8-bit
   /// floats are an error that names the tensor and its type.
-  llvm::Error readF32(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
-                      llvm::MutableArrayRef<float> dst) const;
+  llvm::Error readF32(const TensorInfo &tensor, int64_t firstRow, int64_t rows, llvm::MutableArrayRef<float> dst) const;
 
   /// Copies the stored bits of those rows, for F32, F16 and BF16; `dst` has
   /// their number of bytes.
-  llvm::Error readStored(const TensorInfo &tensor, int64_t firstRow,
-                         int64_t rows, llvm::MutableArrayRef<char> dst) const;
+  llvm::Error readStored(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
+                         llvm::MutableArrayRef<char> dst) const;
 
   /// The stored bytes of a whole tensor of F32, F16 or BF16 where they lie (any
   /// alignment), without a copy. An error for other types and where the file's
@@ -86,20 +85,16 @@ protected:
 
   /// readF32 with arguments checked: the kind is convertible, the rows exist,
   /// `dst` fits.
-  virtual llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow,
-                                  int64_t rows,
+  virtual llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                                   llvm::MutableArrayRef<float> dst) const = 0;
   /// readStored with arguments checked.
-  virtual llvm::Error copyRows(const TensorInfo &tensor, int64_t firstRow,
-                               int64_t rows,
+  virtual llvm::Error copyRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                                llvm::MutableArrayRef<char> dst) const = 0;
   /// The mapped bytes of a plain tensor in the presented order, or nothing.
-  virtual std::optional<llvm::ArrayRef<char>>
-  mappedBytes(const TensorInfo &tensor) const = 0;
+  virtual std::optional<llvm::ArrayRef<char>> mappedBytes(const TensorInfo &tensor) const = 0;
 
 private:
-  llvm::Error checkRows(const TensorInfo &tensor, int64_t firstRow,
-                        int64_t rows, uint64_t unitsInDst,
+  llvm::Error checkRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows, uint64_t unitsInDst,
                         uint64_t unitsPerRow) const;
 
   std::vector<TensorInfo> infos;

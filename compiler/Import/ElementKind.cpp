@@ -16,28 +16,21 @@ using namespace ingot;
 
 const ElementKindInfo &ingot::elementKindInfo(ElementKind kind) {
   static constexpr ElementKindInfo table[] = {
-      {"F64", 1, 8},      {"F32", 1, 4},      {"F16", 1, 2},
-      {"BF16", 1, 2},     {"F8_E4M3", 1, 1},  {"F8_E5M2", 1, 1},
-      {"I64", 1, 8},      {"I32", 1, 4},      {"I16", 1, 2},
-      {"I8", 1, 1},       {"U64", 1, 8},      {"U32", 1, 4},
-      {"U16", 1, 2},      {"U8", 1, 1},       {"BOOL", 1, 1},
-      {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},
-      {"Q5_1", 32, 24},   {"Q8_0", 32, 34},   {"Q2_K", 256, 84},
-      {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176},
-      {"Q6_K", 256, 210},
+      {"F64", 1, 8},     {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},     {"F8_E4M3", 1, 1},
+      {"F8_E5M2", 1, 1}, {"I64", 1, 8},      {"I32", 1, 4},      {"I16", 1, 2},      {"I8", 1, 1},
+      {"U64", 1, 8},     {"U32", 1, 4},      {"U16", 1, 2},      {"U8", 1, 1},       {"BOOL", 1, 1},
+      {"Q4_0", 32, 18},  {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},   {"Q8_0", 32, 34},
+      {"Q2_K", 256, 84}, {"Q3_K", 256, 110}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
   };
   static_assert(std::size(table) == elementKindCount);
   return table[static_cast<unsigned>(kind)];
 }
 
 bool ingot::isPlainFloat(ElementKind kind) {
-  return kind == ElementKind::F32 || kind == ElementKind::F16 ||
-         kind == ElementKind::BF16;
+  return kind == ElementKind::F32 || kind == ElementKind::F16 || kind == ElementKind::BF16;
 }
 
-bool ingot::isQuantized(ElementKind kind) {
-  return elementKindInfo(kind).blockElements > 1;
-}
+bool ingot::isQuantized(ElementKind kind) { return elementKindInfo(kind).blockElements > 1; }
 
 bool ingot::isConvertible(ElementKind kind) {
   return kind == ElementKind::F64 || isPlainFloat(kind) || isQuantized(kind);
@@ -64,15 +57,12 @@ std::optional<ElementKind> ingot::elementKindOfSafetensors(StringRef dtype) {
 /// must become float32's largest.
 static inline float halfToFloat(uint16_t half) {
   uint32_t magnitude = uint32_t(half & 0x7fff) << 13;
-  uint32_t finite =
-      llvm::bit_cast<uint32_t>(llvm::bit_cast<float>(magnitude) * 0x1p112f);
+  uint32_t finite = llvm::bit_cast<uint32_t>(llvm::bit_cast<float>(magnitude) * 0x1p112f);
   uint32_t bits = (half & 0x7c00) == 0x7c00 ? magnitude | 0x7f800000u : finite;
   return llvm::bit_cast<float>(bits | uint32_t(half & 0x8000) << 16);
 }
 
-static inline float halfAt(const uint8_t *p) {
-  return halfToFloat(support::endian::read16le(p));
-}
+static inline float halfAt(const uint8_t *p) { return halfToFloat(support::endian::read16le(p)); }
 
 namespace {
 
@@ -128,12 +118,10 @@ void q2K(const uint8_t *b, float *y) {
   const uint8_t *scales = b, *q = b + 16;
   float d = halfAt(b + 80), dmin = halfAt(b + 82);
   for (int group = 0; group < 16; ++group) {
-    float scale = d * float(scales[group] & 15),
-          minimum = dmin * float(scales[group] >> 4);
+    float scale = d * float(scales[group] & 15), minimum = dmin * float(scales[group] >> 4);
     int half = group / 8, shift = group % 8 / 2 * 2, first = group % 2 * 16;
     for (int i = 0; i < 16; ++i)
-      y[group * 16 + i] =
-          scale * float(q[half * 32 + first + i] >> shift & 3) - minimum;
+      y[group * 16 + i] = scale * float(q[half * 32 + first + i] >> shift & 3) - minimum;
   }
 }
 
@@ -160,8 +148,7 @@ void q3K(const uint8_t *b, float *y) {
 std::pair<int, int> scaleAndMinimum(const uint8_t *s, int j) {
   if (j < 4)
     return {s[j] & 63, s[j + 4] & 63};
-  return {(s[j + 4] & 15) | (s[j - 4] >> 6) << 4, (s[j + 4] >> 4) | (s[j] >> 6)
-                                                                        << 4};
+  return {(s[j + 4] & 15) | (s[j - 4] >> 6) << 4, (s[j + 4] >> 4) | (s[j] >> 6) << 4};
 }
 
 /// Q4_K: d, dmin, the 12 bytes, 128 bytes of 4-bit values: 32 bytes hold 32
@@ -199,12 +186,10 @@ void q5K(const uint8_t *b, float *y) {
 void q6K(const uint8_t *b, float *y) {
   float d = halfAt(b + 208);
   for (int half = 0; half < 2; ++half) {
-    const uint8_t *low = b + half * 64, *high = b + 128 + half * 32,
-                  *scales = b + 192 + half * 8;
+    const uint8_t *low = b + half * 64, *high = b + 128 + half * 32, *scales = b + 192 + half * 8;
     for (int plane = 0; plane < 4; ++plane)
       for (int i = 0; i < 32; ++i) {
-        int value = (low[plane % 2 * 32 + i] >> (plane / 2 * 4) & 15) |
-                    (high[i] >> (plane * 2) & 3) << 4;
+        int value = (low[plane % 2 * 32 + i] >> (plane / 2 * 4) & 15) | (high[i] >> (plane * 2) & 3) << 4;
         float scale = d * float(int8_t(scales[plane * 2 + i / 16]));
         y[half * 128 + plane * 32 + i] = scale * float(value - 32);
       }
@@ -212,12 +197,10 @@ void q6K(const uint8_t *b, float *y) {
 }
 
 /// Converts whole blocks with `decode`.
-void decodeBlocks(void (*decode)(const uint8_t *, float *),
-                  const ElementKindInfo &info, ArrayRef<char> src,
+void decodeBlocks(void (*decode)(const uint8_t *, float *), const ElementKindInfo &info, ArrayRef<char> src,
                   MutableArrayRef<float> dst) {
   const auto *block = reinterpret_cast<const uint8_t *>(src.data());
-  for (size_t i = 0; i < dst.size();
-       i += info.blockElements, block += info.blockBytes)
+  for (size_t i = 0; i < dst.size(); i += info.blockElements, block += info.blockBytes)
     decode(block, dst.data() + i);
 }
 
@@ -225,8 +208,7 @@ void decodeBlocks(void (*decode)(const uint8_t *, float *),
 /// float32.
 bool doublesToF32(ArrayRef<char> src, MutableArrayRef<float> dst) {
   for (size_t i = 0; i < dst.size(); ++i) {
-    auto value =
-        llvm::bit_cast<double>(support::endian::read64le(src.data() + 8 * i));
+    auto value = llvm::bit_cast<double>(support::endian::read64le(src.data() + 8 * i));
     // Beyond this, rounding to nearest gives infinity (and the conversion would
     // be undefined behaviour).
     if (std::isfinite(value) && std::fabs(value) >= 0x1.ffffffp127)
@@ -238,16 +220,14 @@ bool doublesToF32(ArrayRef<char> src, MutableArrayRef<float> dst) {
 
 } // namespace
 
-bool ingot::convertToF32(ElementKind kind, ArrayRef<char> src,
-                         MutableArrayRef<float> dst) {
+bool ingot::convertToF32(ElementKind kind, ArrayRef<char> src, MutableArrayRef<float> dst) {
   const ElementKindInfo &info = elementKindInfo(kind);
   switch (kind) {
   case ElementKind::F64:
     return doublesToF32(src, dst);
   case ElementKind::F32:
     for (size_t i = 0; i < dst.size(); ++i)
-      dst[i] =
-          llvm::bit_cast<float>(support::endian::read32le(src.data() + 4 * i));
+      dst[i] = llvm::bit_cast<float>(support::endian::read32le(src.data() + 4 * i));
     return true;
   case ElementKind::F16:
     for (size_t i = 0; i < dst.size(); ++i)
@@ -255,8 +235,7 @@ bool ingot::convertToF32(ElementKind kind, ArrayRef<char> src,
     return true;
   case ElementKind::BF16:
     for (size_t i = 0; i < dst.size(); ++i)
-      dst[i] = llvm::bit_cast<float>(
-          uint32_t(support::endian::read16le(src.data() + 2 * i)) << 16);
+      dst[i] = llvm::bit_cast<float>(uint32_t(support::endian::read16le(src.data() + 2 * i)) << 16);
     return true;
   case ElementKind::Q4_0:
     decodeBlocks(q4_0, info, src, dst);

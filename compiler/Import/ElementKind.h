@@ -43,8 +43,7 @@ enum class ElementKind : uint8_t {
 };
 
 /// The number of kinds: the last one's value plus one.
-inline constexpr unsigned elementKindCount =
-    static_cast<unsigned>(ElementKind::Q6_K) + 1;
+inline constexpr unsigned elementKindCount = static_cast<unsigned>(ElementKind::Q6_K) + 1;
 
 /// What a kind is called (as safetensors or ggml call it), and how many bytes a
 /// block of how many elements takes.
@@ -56,9 +55,7 @@ struct ElementKindInfo {
 
 const ElementKindInfo &elementKindInfo(ElementKind kind);
 
-inline llvm::StringRef elementKindName(ElementKind kind) {
-  return elementKindInfo(kind).name;
-}
+inline llvm::StringRef elementKindName(ElementKind kind) { return elementKindInfo(kind).name; }
 
 /// True for the kinds whose values readers convert to float32: F64, F32, F16,
 /// BF16 and the ggml quantizations. Integers are not weights, and 8-bit floats
@@ -86,8 +83,7 @@ std::optional<ElementKind> elementKindOfSafetensors(llvm::StringRef dtype);
 /// each step rounded to float32; F64 is rounded to nearest even, and false is
 /// returned when a finite F64 has no finite float32. The kind must be
 /// convertible.
-bool convertToF32(ElementKind kind, llvm::ArrayRef<char> src,
-                  llvm::MutableArrayRef<float> dst);
+bool convertToF32(ElementKind kind, llvm::ArrayRef<char> src, llvm::MutableArrayRef<float> dst);
 
 } // namespace ingot
 

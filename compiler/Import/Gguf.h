@@ -26,10 +26,8 @@ struct GgufTokenizer {
   std::vector<int64_t> tokenTypes;
   /// "left right", best first.
   std::vector<llvm::StringRef> merges;
-  std::optional<int64_t> bosId, eosId, eotId, eomId, unknownId, separatorId,
-      paddingId, clsId, maskId;
-  std::optional<bool> addBos, addEos, addSeparator, addSpacePrefix,
-      removeExtraWhitespaces;
+  std::optional<int64_t> bosId, eosId, eotId, eomId, unknownId, separatorId, paddingId, clsId, maskId;
+  std::optional<bool> addBos, addEos, addSeparator, addSpacePrefix, removeExtraWhitespaces;
   llvm::StringRef precompiledCharsmap;
   /// tokenizer.chat_template, and tokenizer.chat_template.NAME.
   std::optional<llvm::StringRef> chatTemplate;
@@ -53,14 +51,13 @@ public:
   /// that names it unless it is in `ignoredKeys`; so are architectures and
   /// features that have no config.json equivalent here (partial rotary
   /// embedding, experts, per-layer head counts).
-  static llvm::Expected<std::unique_ptr<GgufCheckpoint>>
-  open(llvm::StringRef path, llvm::ArrayRef<std::string> ignoredKeys = {});
+  static llvm::Expected<std::unique_ptr<GgufCheckpoint>> open(llvm::StringRef path,
+                                                              llvm::ArrayRef<std::string> ignoredKeys = {});
 
   /// The same from bytes in memory, which must outlive the checkpoint (for
   /// tests and fuzzing; not split).
-  static llvm::Expected<std::unique_ptr<GgufCheckpoint>>
-  fromMemory(llvm::StringRef file, llvm::StringRef bytes,
-             llvm::ArrayRef<std::string> ignoredKeys = {});
+  static llvm::Expected<std::unique_ptr<GgufCheckpoint>> fromMemory(llvm::StringRef file, llvm::StringRef bytes,
+                                                                    llvm::ArrayRef<std::string> ignoredKeys = {});
 
   /// The metadata with config.json's keys: model_type, hidden_size, ...,
   /// rope_scaling as Hugging Face writes it. Two keys are not Hugging Face's:
@@ -69,9 +66,7 @@ public:
   /// never occurs.
   const Json &config() const { return configObject; }
   /// Null if the file has no tokenizer.
-  const GgufTokenizer *tokenizer() const {
-    return tokenizerPart ? &*tokenizerPart : nullptr;
-  }
+  const GgufTokenizer *tokenizer() const { return tokenizerPart ? &*tokenizerPart : nullptr; }
   /// Every metadata key once.
   llvm::ArrayRef<GgufKeyUse> keyUses() const { return uses; }
   /// general.name, or empty; general.license with its name and link, or empty.
@@ -81,13 +76,11 @@ public:
   void release(const TensorInfo &tensor) const override;
 
 protected:
-  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow,
-                          int64_t rows,
+  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                           llvm::MutableArrayRef<float> dst) const override;
   llvm::Error copyRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                        llvm::MutableArrayRef<char> dst) const override;
-  std::optional<llvm::ArrayRef<char>>
-  mappedBytes(const TensorInfo &tensor) const override;
+  std::optional<llvm::ArrayRef<char>> mappedBytes(const TensorInfo &tensor) const override;
 
 private:
   GgufCheckpoint() = default;

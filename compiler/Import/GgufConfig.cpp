@@ -13,8 +13,8 @@ static constexpr GgufArchitecture architectures[] = {
     {"llama", true}, {"qwen2", false}, {"qwen3", false}, {"ernie4_5", false}};
 
 const GgufArchitecture *ingot::findGgufArchitecture(StringRef name) {
-  const GgufArchitecture *found = llvm::find_if(
-      architectures, [&](const GgufArchitecture &a) { return a.name == name; });
+  const GgufArchitecture *found =
+      llvm::find_if(architectures, [&](const GgufArchitecture &a) { return a.name == name; });
   return found == std::end(architectures) ? nullptr : found;
 }
 
@@ -34,13 +34,10 @@ public:
       message = what.str();
   }
   bool failed() const { return !message.empty(); }
-  Error error() const {
-    return message.empty() ? Error::success() : inputError(file.file, message);
-  }
+  Error error() const { return message.empty() ? Error::success() : inputError(file.file, message); }
 
   /// The value of a key, or null; from then on the key has been used.
-  const GgufValue *take(StringRef key, Use use = Use::Consumed,
-                        StringRef reason = "") {
+  const GgufValue *take(StringRef key, Use use = Use::Consumed, StringRef reason = "") {
     const GgufValue *value = file.find(key);
     if (value && used.insert(key).second)
       uses.push_back({key.str(), use, reason.str()});
@@ -51,31 +48,25 @@ public:
     const GgufValue *value = take(key, use);
     if (!value)
       return std::nullopt;
-    if (std::optional<std::vector<int64_t>> perLayer = value->integers();
-        perLayer && !perLayer->empty()) {
+    if (std::optional<std::vector<int64_t>> perLayer = value->integers(); perLayer && !perLayer->empty()) {
       if (llvm::all_equal(*perLayer))
         return perLayer->front();
-      fail("key " + quote(key) +
-           ": values that differ between layers are not supported");
+      fail("key " + quote(key) + ": values that differ between layers are not supported");
       return std::nullopt;
     }
     return checked(key, *value, value->integer(), "an integer");
   }
   std::optional<double> number(StringRef key) {
     const GgufValue *value = take(key);
-    return value ? checked(key, *value, value->number(), "a number")
-                 : std::nullopt;
+    return value ? checked(key, *value, value->number(), "a number") : std::nullopt;
   }
   std::optional<bool> boolean(StringRef key, Use use = Use::Consumed) {
     const GgufValue *value = take(key, use);
-    return value ? checked(key, *value, value->boolean(), "a bool")
-                 : std::nullopt;
+    return value ? checked(key, *value, value->boolean(), "a bool") : std::nullopt;
   }
-  std::optional<StringRef> string(StringRef key, Use use = Use::Consumed,
-                                  StringRef reason = "") {
+  std::optional<StringRef> string(StringRef key, Use use = Use::Consumed, StringRef reason = "") {
     const GgufValue *value = take(key, use, reason);
-    return value ? checked(key, *value, value->string(), "a string")
-                 : std::nullopt;
+    return value ? checked(key, *value, value->string(), "a string") : std::nullopt;
   }
 
   /// A positive integer that must be there.
@@ -84,8 +75,7 @@ public:
     if (!failed() && !value)
       fail("has no key " + quote(key));
     else if (value && *value < 1)
-      fail("key " + quote(key) + " is " + Twine(*value) +
-           "; expected 1 or more");
+      fail("key " + quote(key) + " is " + Twine(*value) + "; expected 1 or more");
     return value.value_or(1);
   }
 
@@ -94,11 +84,10 @@ public:
   void mustBe(StringRef key, double expected) {
     std::optional<double> value;
     if (const GgufValue *stored = take(key)) {
-      value = stored->boolean() ? std::optional<double>(*stored->boolean())
-                                : stored->number();
+      value = stored->boolean() ? std::optional<double>(*stored->boolean()) : stored->number();
       if (!value || *value != expected)
-        fail("key " + quote(key) + " is " + stored->describe() +
-             ", which is not supported; expected " + Twine(int64_t(expected)));
+        fail("key " + quote(key) + " is " + stored->describe() + ", which is not supported; expected " +
+             Twine(int64_t(expected)));
     }
   }
 
@@ -108,11 +97,9 @@ public:
 
 private:
   template <typename T>
-  std::optional<T> checked(StringRef key, const GgufValue &value,
-                           std::optional<T> result, const char *expected) {
+  std::optional<T> checked(StringRef key, const GgufValue &value, std::optional<T> result, const char *expected) {
     if (!result)
-      fail("key " + quote(key) + " is " + value.describe() + "; expected " +
-           expected);
+      fail("key " + quote(key) + " is " + value.describe() + "; expected " + expected);
     return result;
   }
 
@@ -122,16 +109,13 @@ private:
 /// The model's part of the metadata.
 class ConfigBuilder {
 public:
-  ConfigBuilder(MetadataReader &reader, const GgufArchitecture &architecture,
-                GgufTensorLookup tensor)
+  ConfigBuilder(MetadataReader &reader, const GgufArchitecture &architecture, GgufTensorLookup tensor)
       : reader(reader), architecture(architecture), tensor(tensor) {}
 
   Json build();
 
 private:
-  std::string key(StringRef suffix) const {
-    return (architecture.name + "." + suffix).str();
-  }
+  std::string key(StringRef suffix) const { return (architecture.name + "." + suffix).str(); }
   void attention();
   void rope();
   void ropeScaling();
@@ -152,21 +136,16 @@ private:
 
 Json ConfigBuilder::build() {
   // llama.cpp writes mistral as llama; a window makes the difference.
-  std::optional<int64_t> window =
-      reader.integer(key("attention.sliding_window"));
+  std::optional<int64_t> window = reader.integer(key("attention.sliding_window"));
   if (window && *window < 0)
-    reader.fail("key " + quote(key("attention.sliding_window")) + " is " +
-                Twine(*window) + "; expected 0 or more");
+    reader.fail("key " + quote(key("attention.sliding_window")) + " is " + Twine(*window) + "; expected 0 or more");
   bool windowed = window && *window > 0;
-  config["model_type"] = architecture.name == "llama" && windowed
-                             ? "mistral"
-                             : architecture.name.str();
+  config["model_type"] = architecture.name == "llama" && windowed ? "mistral" : architecture.name.str();
   config["hidden_size"] = reader.count(key("embedding_length"));
   config["intermediate_size"] = reader.count(key("feed_forward_length"));
   config["num_hidden_layers"] = reader.count(key("block_count"));
   attention();
-  std::optional<double> epsilon =
-      reader.number(key("attention.layer_norm_rms_epsilon"));
+  std::optional<double> epsilon = reader.number(key("attention.layer_norm_rms_epsilon"));
   if (!epsilon)
     reader.fail("has no key " + quote(key("attention.layer_norm_rms_epsilon")));
   config["rms_norm_eps"] = epsilon.value_or(0);
@@ -179,8 +158,7 @@ Json ConfigBuilder::build() {
       config["use_sliding_window"] = true;
       config["max_window_layers"] = 0;
     } else if (architecture.name != "llama") {
-      reader.fail("key " + quote(key("attention.sliding_window")) +
-                  " is not supported for " + architecture.name);
+      reader.fail("key " + quote(key("attention.sliding_window")) + " is not supported for " + architecture.name);
     }
   }
   tokens();
@@ -192,8 +170,8 @@ Json ConfigBuilder::build() {
   reader.mustBe(key("expert_used_count"), 0);
   std::optional<StringRef> layout = reader.string(key("tensor_data_layout"));
   if (layout && *layout != "Meta AI original pth")
-    reader.fail("key " + quote(key("tensor_data_layout")) + " is " +
-                quote(*layout) + "; expected 'Meta AI original pth'");
+    reader.fail("key " + quote(key("tensor_data_layout")) + " is " + quote(*layout) +
+                "; expected 'Meta AI original pth'");
   return std::move(config);
 }
 
@@ -204,40 +182,34 @@ void ConfigBuilder::attention() {
   int64_t heads = reader.count(key("attention.head_count"));
   config["num_attention_heads"] = heads;
   std::string kvKey = key("attention.head_count_kv");
-  config["num_key_value_heads"] =
-      reader.file.find(kvKey) ? reader.count(kvKey) : heads;
-  std::optional<int64_t> keyLength =
-      reader.integer(key("attention.key_length"));
-  std::optional<int64_t> valueLength =
-      reader.integer(key("attention.value_length"));
+  config["num_key_value_heads"] = reader.file.find(kvKey) ? reader.count(kvKey) : heads;
+  std::optional<int64_t> keyLength = reader.integer(key("attention.key_length"));
+  std::optional<int64_t> valueLength = reader.integer(key("attention.value_length"));
   const GgufTensor *q = tensor("blk.0.attn_q.weight");
   if (keyLength)
     headDim = *keyLength;
   else
     headDim = (q && q->shape.size() == 2 ? q->shape[0] : hidden) / heads;
   if (headDim < 1)
-    reader.fail("key " + quote(key("attention.key_length")) +
-                " gives a head dimension of " + Twine(headDim) +
+    reader.fail("key " + quote(key("attention.key_length")) + " gives a head dimension of " + Twine(headDim) +
                 "; expected 1 or more");
   if (valueLength && *valueLength != headDim)
-    reader.fail("key " + quote(key("attention.value_length")) + " is " +
-                Twine(*valueLength) + "; values of another size than keys (" +
-                Twine(headDim) + ") are not supported");
+    reader.fail("key " + quote(key("attention.value_length")) + " is " + Twine(*valueLength) +
+                "; values of another size than keys (" + Twine(headDim) + ") are not supported");
   config["head_dim"] = headDim;
 }
 
 void ConfigBuilder::rope() {
   std::optional<int64_t> rotated = reader.integer(key("rope.dimension_count"));
   if (rotated && *rotated != headDim)
-    reader.fail("key " + quote(key("rope.dimension_count")) + " is " +
-                Twine(*rotated) +
+    reader.fail("key " + quote(key("rope.dimension_count")) + " is " + Twine(*rotated) +
                 "; partial rotary embedding is not supported, expected the "
                 "head dimension " +
                 Twine(headDim));
   double theta = reader.number(key("rope.freq_base")).value_or(10000.0);
   if (!(theta > 0))
-    reader.fail("key " + quote(key("rope.freq_base")) + " is " +
-                Twine(std::to_string(theta)) + "; expected a positive number");
+    reader.fail("key " + quote(key("rope.freq_base")) + " is " + Twine(std::to_string(theta)) +
+                "; expected a positive number");
   config["rope_theta"] = theta;
   ropeScaling();
   if (tensor("rope_freqs.weight"))
@@ -249,39 +221,34 @@ void ConfigBuilder::ropeScaling() {
   std::optional<StringRef> type = reader.string(key("rope.scaling.type"));
   std::optional<double> factor = reader.number(key("rope.scaling.factor"));
   std::optional<double> oldLinear = reader.number(key("rope.scale_linear"));
-  reader.take(key("rope.scaling.finetuned"), GgufKeyUse::Use::Inert,
-              "says how the model was trained");
+  reader.take(key("rope.scaling.finetuned"), GgufKeyUse::Use::Inert, "says how the model was trained");
   if (factor && !(*factor > 0 && std::isfinite(*factor)))
-    reader.fail("key " + quote(key("rope.scaling.factor")) + " is " +
-                Twine(std::to_string(*factor)) +
+    reader.fail("key " + quote(key("rope.scaling.factor")) + " is " + Twine(std::to_string(*factor)) +
                 "; expected a positive number");
   if (oldLinear && (type || factor))
-    reader.fail("has both " + quote(key("rope.scale_linear")) + " and " +
-                quote(key("rope.scaling.type")) +
+    reader.fail("has both " + quote(key("rope.scale_linear")) + " and " + quote(key("rope.scaling.type")) +
                 " or factor; expected one of them");
   Json scaling = Json::object();
   if (oldLinear) {
     if (!(*oldLinear > 0))
-      reader.fail("key " + quote(key("rope.scale_linear")) + " is " +
-                  Twine(std::to_string(*oldLinear)) +
+      reader.fail("key " + quote(key("rope.scale_linear")) + " is " + Twine(std::to_string(*oldLinear)) +
                   "; expected a positive number");
     scaling["rope_type"] = "linear";
     scaling["factor"] = *oldLinear;
   } else if (!type) {
     if (factor)
-      reader.fail("key " + quote(key("rope.scaling.factor")) + " needs " +
-                  quote(key("rope.scaling.type")) + ", which is not there");
+      reader.fail("key " + quote(key("rope.scaling.factor")) + " needs " + quote(key("rope.scaling.type")) +
+                  ", which is not there");
     return;
   } else if (*type == "none") {
     if (factor && *factor != 1)
-      reader.fail("key " + quote(key("rope.scaling.factor")) + " is " +
-                  Twine(std::to_string(*factor)) +
+      reader.fail("key " + quote(key("rope.scaling.factor")) + " is " + Twine(std::to_string(*factor)) +
                   " though the type of scaling is 'none'; expected 1");
     return;
   } else if (*type == "linear" || *type == "yarn") {
     if (!factor)
-      reader.fail("has no key " + quote(key("rope.scaling.factor")) +
-                  ", which scaling of type " + quote(*type) + " needs");
+      reader.fail("has no key " + quote(key("rope.scaling.factor")) + ", which scaling of type " + quote(*type) +
+                  " needs");
     scaling["rope_type"] = type->str();
     scaling["factor"] = factor.value_or(1);
     if (*type == "yarn")
@@ -292,21 +259,18 @@ void ConfigBuilder::ropeScaling() {
       scaling["factor"] = *factor;
     longrope(scaling);
   } else {
-    reader.fail("key " + quote(key("rope.scaling.type")) + " is " +
-                quote(*type) + "; expected none, linear, yarn or longrope");
+    reader.fail("key " + quote(key("rope.scaling.type")) + " is " + quote(*type) +
+                "; expected none, linear, yarn or longrope");
   }
   config["rope_scaling"] = std::move(scaling);
 }
 
 void ConfigBuilder::yarn(Json &scaling) {
   if (reader.file.find(key("rope.scaling.original_context_length")))
-    scaling["original_max_position_embeddings"] =
-        reader.count(key("rope.scaling.original_context_length"));
-  if (std::optional<double> beta =
-          reader.number(key("rope.scaling.yarn_beta_fast")))
+    scaling["original_max_position_embeddings"] = reader.count(key("rope.scaling.original_context_length"));
+  if (std::optional<double> beta = reader.number(key("rope.scaling.yarn_beta_fast")))
     scaling["beta_fast"] = *beta;
-  if (std::optional<double> beta =
-          reader.number(key("rope.scaling.yarn_beta_slow")))
+  if (std::optional<double> beta = reader.number(key("rope.scaling.yarn_beta_slow")))
     scaling["beta_slow"] = *beta;
   reader.mustBe(key("rope.scaling.yarn_ext_factor"), 1);
   reader.mustBe(key("rope.scaling.yarn_attn_factor"), 1);
@@ -314,18 +278,15 @@ void ConfigBuilder::yarn(Json &scaling) {
 }
 
 void ConfigBuilder::longrope(Json &scaling) {
-  scaling["original_max_position_embeddings"] =
-      reader.count(key("rope.scaling.original_context_length"));
-  if (std::optional<double> attention =
-          reader.number(key("rope.scaling.attn_factor")))
+  scaling["original_max_position_embeddings"] = reader.count(key("rope.scaling.original_context_length"));
+  if (std::optional<double> attention = reader.number(key("rope.scaling.attn_factor")))
     scaling["attention_factor"] = *attention;
   for (StringRef length : {"long", "short"}) {
     std::string name = ("rope_factors_" + length + ".weight").str();
     if (tensor(name))
       scaling[(length + "_factor").str()] = factors(name);
     else
-      reader.fail("has no tensor " + quote(name) +
-                  ", which rope scaling of type 'longrope' needs");
+      reader.fail("has no tensor " + quote(name) + ", which rope scaling of type 'longrope' needs");
   }
 }
 
@@ -333,20 +294,17 @@ void ConfigBuilder::longrope(Json &scaling) {
 Json ConfigBuilder::factors(StringRef tensorName) {
   const GgufTensor *stored = tensor(tensorName);
   Json result = Json::array();
-  if (stored->dtype != ElementKind::F32 || stored->shape.size() != 1 ||
-      stored->shape[0] != headDim / 2) {
-    reader.fail("tensor " + quote(tensorName) + " is " +
-                elementKindName(stored->dtype) + " of shape " +
-                shapeText(stored->shape) + "; expected F32 of shape " +
-                shapeText({headDim / 2}));
+  if (stored->dtype != ElementKind::F32 || stored->shape.size() != 1 || stored->shape[0] != headDim / 2) {
+    reader.fail("tensor " + quote(tensorName) + " is " + elementKindName(stored->dtype) + " of shape " +
+                shapeText(stored->shape) + "; expected F32 of shape " + shapeText({headDim / 2}));
     return result;
   }
   std::vector<float> values(stored->shape[0]);
   convertToF32(ElementKind::F32, stored->bytes, values);
   for (float value : values) {
     if (!(value > 0 && std::isfinite(value)))
-      reader.fail("tensor " + quote(tensorName) + " holds " +
-                  Twine(std::to_string(value)) + "; expected positive numbers");
+      reader.fail("tensor " + quote(tensorName) + " holds " + Twine(std::to_string(value)) +
+                  "; expected positive numbers");
     result.push_back(double(value));
   }
   return result;
@@ -362,21 +320,15 @@ void ConfigBuilder::tokens() {
   else if (!size && list)
     size = int64_t(list->size());
   if (!size || *size < 1)
-    reader.fail("has no vocabulary size: no key " + quote(key("vocab_size")) +
-                ", no tensor 'token_embd.weight'");
+    reader.fail("has no vocabulary size: no key " + quote(key("vocab_size")) + ", no tensor 'token_embd.weight'");
   config["vocab_size"] = size.value_or(1);
-  if (std::optional<int64_t> bos = reader.integer("tokenizer.ggml.bos_token_id",
-                                                  GgufKeyUse::Use::Tokenizer))
+  if (std::optional<int64_t> bos = reader.integer("tokenizer.ggml.bos_token_id", GgufKeyUse::Use::Tokenizer))
     config["bos_token_id"] = *bos;
   // The end of a text, of a turn, of a message: generation stops at any of
   // them, as llama.cpp's does.
   std::vector<int64_t> ends;
-  for (StringRef end :
-       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
-        "tokenizer.ggml.eom_token_id"})
-    if (std::optional<int64_t> id =
-            reader.integer(end, GgufKeyUse::Use::Tokenizer);
-        id && !is_contained(ends, *id))
+  for (StringRef end : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"})
+    if (std::optional<int64_t> id = reader.integer(end, GgufKeyUse::Use::Tokenizer); id && !is_contained(ends, *id))
       ends.push_back(*id);
   if (ends.size() == 1)
     config["eos_token_id"] = ends[0];
@@ -386,8 +338,7 @@ void ConfigBuilder::tokens() {
 
 /// Biases are not in the metadata; the tensors say it.
 void ConfigBuilder::biases() {
-  bool attention =
-      tensor("blk.0.attn_q.bias") || tensor("blk.0.attn_output.bias");
+  bool attention = tensor("blk.0.attn_q.bias") || tensor("blk.0.attn_output.bias");
   bool mlp = tensor("blk.0.ffn_gate.bias") || tensor("blk.0.ffn_down.bias");
   StringRef model = config["model_type"].get_ref<const std::string &>();
   if (model == "llama" || model == "qwen3")
@@ -405,61 +356,47 @@ static std::optional<GgufTokenizer> readTokenizer(MetadataReader &reader) {
   GgufTokenizer result;
   result.model = reader.string("tokenizer.ggml.model", use).value_or("");
   result.pre = reader.string("tokenizer.ggml.pre", use).value_or("");
-  auto array = [&](StringRef key, auto elements, const char *expected,
-                   bool perToken) {
+  auto array = [&](StringRef key, auto elements, const char *expected, bool perToken) {
     const GgufValue *value = reader.take(key, use);
     if (!value)
       return decltype((value->*elements)())();
     auto values = (value->*elements)();
     if (!values)
-      reader.fail("key " + quote(key) + " is " + value->describe() +
-                  "; expected " + expected);
+      reader.fail("key " + quote(key) + " is " + value->describe() + "; expected " + expected);
     else if (perToken && tokens && values->size() != tokens->size())
-      reader.fail("key " + quote(key) + " has " + Twine(values->size()) +
-                  " elements; expected " + Twine(tokens->size()) +
-                  ", one for each of 'tokenizer.ggml.tokens'");
+      reader.fail("key " + quote(key) + " has " + Twine(values->size()) + " elements; expected " +
+                  Twine(tokens->size()) + ", one for each of 'tokenizer.ggml.tokens'");
     return values;
   };
   using Value = GgufValue;
-  if (auto values = array("tokenizer.ggml.tokens", &Value::strings,
-                          "an array of strings", true))
+  if (auto values = array("tokenizer.ggml.tokens", &Value::strings, "an array of strings", true))
     result.tokens = std::move(*values);
-  if (auto values = array("tokenizer.ggml.scores", &Value::numbers,
-                          "an array of numbers", true))
+  if (auto values = array("tokenizer.ggml.scores", &Value::numbers, "an array of numbers", true))
     result.scores = std::move(*values);
-  if (auto values = array("tokenizer.ggml.token_type", &Value::integers,
-                          "an array of integers", true))
+  if (auto values = array("tokenizer.ggml.token_type", &Value::integers, "an array of integers", true))
     result.tokenTypes = std::move(*values);
-  if (auto values = array("tokenizer.ggml.merges", &Value::strings,
-                          "an array of strings", false))
+  if (auto values = array("tokenizer.ggml.merges", &Value::strings, "an array of strings", false))
     result.merges = std::move(*values);
   std::pair<StringRef, std::optional<int64_t> *> ids[] = {
-      {"bos", &result.bosId},         {"eos", &result.eosId},
-      {"eot", &result.eotId},         {"eom", &result.eomId},
-      {"unknown", &result.unknownId}, {"seperator", &result.separatorId},
-      {"padding", &result.paddingId}, {"cls", &result.clsId},
-      {"mask", &result.maskId}};
+      {"bos", &result.bosId},         {"eos", &result.eosId},         {"eot", &result.eotId},
+      {"eom", &result.eomId},         {"unknown", &result.unknownId}, {"seperator", &result.separatorId},
+      {"padding", &result.paddingId}, {"cls", &result.clsId},         {"mask", &result.maskId}};
   for (auto [name, id] : ids) {
     std::string key = ("tokenizer.ggml." + name + "_token_id").str();
     *id = reader.integer(key, use);
     if (*id && tokens && (**id < 0 || uint64_t(**id) >= tokens->size()))
-      reader.fail("key " + quote(key) + " is " + Twine(**id) +
-                  "; expected an id below the number of tokens, " +
+      reader.fail("key " + quote(key) + " is " + Twine(**id) + "; expected an id below the number of tokens, " +
                   Twine(tokens->size()));
   }
   result.addBos = reader.boolean("tokenizer.ggml.add_bos_token", use);
   result.addEos = reader.boolean("tokenizer.ggml.add_eos_token", use);
   result.addSeparator = reader.boolean("tokenizer.ggml.add_sep_token", use);
-  result.addSpacePrefix =
-      reader.boolean("tokenizer.ggml.add_space_prefix", use);
-  result.removeExtraWhitespaces =
-      reader.boolean("tokenizer.ggml.remove_extra_whitespaces", use);
-  if (const GgufValue *map =
-          reader.take("tokenizer.ggml.precompiled_charsmap", use)) {
+  result.addSpacePrefix = reader.boolean("tokenizer.ggml.add_space_prefix", use);
+  result.removeExtraWhitespaces = reader.boolean("tokenizer.ggml.remove_extra_whitespaces", use);
+  if (const GgufValue *map = reader.take("tokenizer.ggml.precompiled_charsmap", use)) {
     std::optional<StringRef> bytes = map->bytes();
     if (!bytes)
-      reader.fail("key 'tokenizer.ggml.precompiled_charsmap' is " +
-                  map->describe() + "; expected an array of bytes");
+      reader.fail("key 'tokenizer.ggml.precompiled_charsmap' is " + map->describe() + "; expected an array of bytes");
     result.precompiledCharsmap = bytes.value_or("");
   }
   result.chatTemplate = reader.string("tokenizer.chat_template", use);
@@ -468,8 +405,7 @@ static std::optional<GgufTokenizer> readTokenizer(MetadataReader &reader) {
     if (StringRef name = key; name.consume_front("tokenizer.chat_template."))
       if (std::optional<StringRef> text = reader.string(key, use))
         result.namedChatTemplates.emplace_back(name, *text);
-  return tokens ? std::optional<GgufTokenizer>(std::move(result))
-                : std::nullopt;
+  return tokens ? std::optional<GgufTokenizer>(std::move(result)) : std::nullopt;
 }
 
 /// Keys that change nothing in the logits or the text, and why. A trailing '*'
@@ -477,18 +413,12 @@ static std::optional<GgufTokenizer> readTokenizer(MetadataReader &reader) {
 static constexpr std::pair<StringLiteral, StringLiteral> inertKeys[] = {
     {"general.*", "describes the file"},
     {"quantize.*", "says how the file was quantized"},
-    {"tokenizer.huggingface.json",
-     "a second description of the tokenizer; the tokenizer.ggml keys are read"},
-    {"tokenizer.ggml.token_type_count",
-     "counts segment types, which decoders do not have"},
-    {"tokenizer.ggml.prefix_token_id",
-     "marks text to fill in, which only a prompt can ask for"},
-    {"tokenizer.ggml.suffix_token_id",
-     "marks text to fill in, which only a prompt can ask for"},
-    {"tokenizer.ggml.middle_token_id",
-     "marks text to fill in, which only a prompt can ask for"},
-    {"tokenizer.ggml.fim_*",
-     "marks text to fill in, which only a prompt can ask for"},
+    {"tokenizer.huggingface.json", "a second description of the tokenizer; the tokenizer.ggml keys are read"},
+    {"tokenizer.ggml.token_type_count", "counts segment types, which decoders do not have"},
+    {"tokenizer.ggml.prefix_token_id", "marks text to fill in, which only a prompt can ask for"},
+    {"tokenizer.ggml.suffix_token_id", "marks text to fill in, which only a prompt can ask for"},
+    {"tokenizer.ggml.middle_token_id", "marks text to fill in, which only a prompt can ask for"},
+    {"tokenizer.ggml.fim_*", "marks text to fill in, which only a prompt can ask for"},
 };
 
 static bool matches(StringRef pattern, StringRef key) {
@@ -497,40 +427,33 @@ static bool matches(StringRef pattern, StringRef key) {
 
 /// Every key that no reader has taken is inert, ignored on request, or an
 /// error.
-static void accountForRest(MetadataReader &reader,
-                           ArrayRef<std::string> ignoredKeys) {
+static void accountForRest(MetadataReader &reader, ArrayRef<std::string> ignoredKeys) {
   for (const auto &[key, value] : reader.file.metadata) {
     if (reader.used.contains(key))
       continue;
     StringRef name = key;
-    const auto *inert = llvm::find_if(inertKeys, [&](const auto &entry) {
-      return matches(entry.first, name);
-    });
+    const auto *inert = llvm::find_if(inertKeys, [&](const auto &entry) { return matches(entry.first, name); });
     if (inert != std::end(inertKeys))
       reader.take(key, GgufKeyUse::Use::Inert, inert->second);
     else if (is_contained(ignoredKeys, name))
       reader.take(key, GgufKeyUse::Use::Ignored, "--ignore-key");
     else
-      reader.fail("the metadata key " + quote(key) + " (" + value.describe() +
-                  ") is not known; --ignore-key=" + key + " takes the risk");
+      reader.fail("the metadata key " + quote(key) + " (" + value.describe() + ") is not known; --ignore-key=" + key +
+                  " takes the risk");
   }
 }
 
 static std::string readLicense(MetadataReader &reader) {
   constexpr auto use = GgufKeyUse::Use::Inert;
   std::string text;
-  for (StringRef key :
-       {"general.license", "general.license.name", "general.license.link"})
-    if (std::optional<StringRef> part =
-            reader.string(key, use, "shown as the model's licence");
-        part && !part->empty())
+  for (StringRef key : {"general.license", "general.license.name", "general.license.link"})
+    if (std::optional<StringRef> part = reader.string(key, use, "shown as the model's licence"); part && !part->empty())
       text += (text.empty() ? "" : "\n") + part->str();
   return text;
 }
 
-Expected<GgufDescription>
-ingot::describeGguf(const GgufFile &file, GgufTensorLookup tensor,
-                    ArrayRef<std::string> ignoredKeys) {
+Expected<GgufDescription> ingot::describeGguf(const GgufFile &file, GgufTensorLookup tensor,
+                                              ArrayRef<std::string> ignoredKeys) {
   MetadataReader reader(file);
   std::optional<StringRef> name = reader.string("general.architecture");
   if (!name)
@@ -541,19 +464,14 @@ ingot::describeGguf(const GgufFile &file, GgufTensorLookup tensor,
     std::string known;
     for (const GgufArchitecture &a : architectures)
       known += (known.empty() ? "" : ", ") + a.name.str();
-    reader.fail("general.architecture is " + quote(*name) +
-                ", which is not supported; expected one of " + known);
+    reader.fail("general.architecture is " + quote(*name) + ", which is not supported; expected one of " + known);
   }
   if (reader.failed())
     return reader.error();
   reader.take("general.alignment");
   for (StringRef key : {"split.no", "split.count", "split.tensors.count"})
     reader.take(key);
-  result.name = reader
-                    .string("general.name", GgufKeyUse::Use::Inert,
-                            "shown as the model's name")
-                    .value_or("")
-                    .str();
+  result.name = reader.string("general.name", GgufKeyUse::Use::Inert, "shown as the model's name").value_or("").str();
   result.license = readLicense(reader);
   result.config = ConfigBuilder(reader, *result.architecture, tensor).build();
   result.tokenizer = readTokenizer(reader);

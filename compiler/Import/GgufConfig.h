@@ -21,8 +21,7 @@ struct GgufArchitecture {
 const GgufArchitecture *findGgufArchitecture(llvm::StringRef name);
 
 /// Looks up a tensor of the model by its GGUF name; null if there is none.
-using GgufTensorLookup =
-    llvm::function_ref<const GgufTensor *(llvm::StringRef)>;
+using GgufTensorLookup = llvm::function_ref<const GgufTensor *(llvm::StringRef)>;
 
 struct GgufDescription {
   const GgufArchitecture *architecture = nullptr;
@@ -34,9 +33,8 @@ struct GgufDescription {
 
 /// Reads all metadata of a model's (first) file. See GgufCheckpoint::open for
 /// what is refused.
-llvm::Expected<GgufDescription>
-describeGguf(const GgufFile &file, GgufTensorLookup tensor,
-             llvm::ArrayRef<std::string> ignoredKeys);
+llvm::Expected<GgufDescription> describeGguf(const GgufFile &file, GgufTensorLookup tensor,
+                                             llvm::ArrayRef<std::string> ignoredKeys);
 
 } // namespace ingot
 

@@ -12,9 +12,8 @@ using namespace llvm;
 using namespace ingot;
 
 StringRef ingot::ggufTypeName(GgufType type) {
-  static constexpr StringLiteral names[] = {
-      "u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
-      "bool", "string", "array", "u64", "i64", "f64"};
+  static constexpr StringLiteral names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                            "bool", "string", "array", "u64", "i64", "f64"};
   return names[static_cast<unsigned>(type)];
 }
 
@@ -62,13 +61,9 @@ static std::optional<double> numberAt(GgufType type, const char *p) {
   return std::nullopt;
 }
 
-std::optional<int64_t> GgufValue::integer() const {
-  return integerAt(valueType, data.data());
-}
+std::optional<int64_t> GgufValue::integer() const { return integerAt(valueType, data.data()); }
 
-std::optional<double> GgufValue::number() const {
-  return numberAt(valueType, data.data());
-}
+std::optional<double> GgufValue::number() const { return numberAt(valueType, data.data()); }
 
 std::optional<bool> GgufValue::boolean() const {
   if (valueType != GgufType::Bool)
@@ -93,8 +88,7 @@ std::optional<std::vector<int64_t>> GgufValue::integers() const {
     return std::nullopt;
   std::vector<int64_t> result;
   for (uint64_t i = 0; i < count; ++i) {
-    std::optional<int64_t> value =
-        integerAt(arrayType, data.data() + i * sizeOf(arrayType));
+    std::optional<int64_t> value = integerAt(arrayType, data.data() + i * sizeOf(arrayType));
     if (!value)
       return std::nullopt;
     result.push_back(*value);
@@ -107,8 +101,7 @@ std::optional<std::vector<double>> GgufValue::numbers() const {
     return std::nullopt;
   std::vector<double> result;
   for (uint64_t i = 0; i < count; ++i) {
-    std::optional<double> value =
-        numberAt(arrayType, data.data() + i * sizeOf(arrayType));
+    std::optional<double> value = numberAt(arrayType, data.data() + i * sizeOf(arrayType));
     if (!value)
       return std::nullopt;
     result.push_back(*value);
@@ -133,8 +126,7 @@ std::optional<std::vector<StringRef>> GgufValue::strings() const {
 std::string GgufValue::describe() const {
   std::string type = ggufTypeName(valueType).str();
   if (isArray())
-    return "array of " + std::to_string(count) + " " +
-           ggufTypeName(arrayType).str();
+    return "array of " + std::to_string(count) + " " + ggufTypeName(arrayType).str();
   if (valueType == GgufType::String)
     return "string " + quote(data);
   if (valueType == GgufType::Bool)
@@ -161,20 +153,16 @@ struct GgmlType {
 static const GgmlType *ggmlType(uint32_t number) {
   using K = ElementKind;
   static constexpr GgmlType types[] = {
-      {0, "F32", K::F32},    {1, "F16", K::F16},         {2, "Q4_0", K::Q4_0},
-      {3, "Q4_1", K::Q4_1},  {6, "Q5_0", K::Q5_0},       {7, "Q5_1", K::Q5_1},
-      {8, "Q8_0", K::Q8_0},  {9, "Q8_1", std::nullopt},  {10, "Q2_K", K::Q2_K},
-      {11, "Q3_K", K::Q3_K}, {12, "Q4_K", K::Q4_K},      {13, "Q5_K", K::Q5_K},
-      {14, "Q6_K", K::Q6_K}, {15, "Q8_K", std::nullopt}, {16, "IQ2_XXS", {}},
-      {17, "IQ2_XS", {}},    {18, "IQ3_XXS", {}},        {19, "IQ1_S", {}},
-      {20, "IQ4_NL", {}},    {21, "IQ3_S", {}},          {22, "IQ2_S", {}},
-      {23, "IQ4_XS", {}},    {24, "I8", K::I8},          {25, "I16", K::I16},
-      {26, "I32", K::I32},   {27, "I64", K::I64},        {28, "F64", K::F64},
-      {29, "IQ1_M", {}},     {30, "BF16", K::BF16},      {34, "TQ1_0", {}},
-      {35, "TQ2_0", {}},     {39, "MXFP4", {}},
+      {0, "F32", K::F32},    {1, "F16", K::F16},         {2, "Q4_0", K::Q4_0},  {3, "Q4_1", K::Q4_1},
+      {6, "Q5_0", K::Q5_0},  {7, "Q5_1", K::Q5_1},       {8, "Q8_0", K::Q8_0},  {9, "Q8_1", std::nullopt},
+      {10, "Q2_K", K::Q2_K}, {11, "Q3_K", K::Q3_K},      {12, "Q4_K", K::Q4_K}, {13, "Q5_K", K::Q5_K},
+      {14, "Q6_K", K::Q6_K}, {15, "Q8_K", std::nullopt}, {16, "IQ2_XXS", {}},   {17, "IQ2_XS", {}},
+      {18, "IQ3_XXS", {}},   {19, "IQ1_S", {}},          {20, "IQ4_NL", {}},    {21, "IQ3_S", {}},
+      {22, "IQ2_S", {}},     {23, "IQ4_XS", {}},         {24, "I8", K::I8},     {25, "I16", K::I16},
+      {26, "I32", K::I32},   {27, "I64", K::I64},        {28, "F64", K::F64},   {29, "IQ1_M", {}},
+      {30, "BF16", K::BF16}, {34, "TQ1_0", {}},          {35, "TQ2_0", {}},     {39, "MXFP4", {}},
   };
-  const GgmlType *found = llvm::find_if(
-      types, [&](const GgmlType &type) { return type.number == number; });
+  const GgmlType *found = llvm::find_if(types, [&](const GgmlType &type) { return type.number == number; });
   return found == std::end(types) ? nullptr : found;
 }
 
@@ -184,9 +172,7 @@ namespace ingot {
 /// where.
 class GgufParser {
 public:
-  GgufParser(StringRef file, StringRef bytes) : bytes(bytes) {
-    result.file = file.str();
-  }
+  GgufParser(StringRef file, StringRef bytes) : bytes(bytes) { result.file = file.str(); }
 
   Expected<GgufFile> run();
 
@@ -197,9 +183,8 @@ private:
   /// The next `size` bytes; `what` is named when the file ends before them.
   Expected<StringRef> take(uint64_t size, const Twine &what) {
     if (size > remaining())
-      return fail("is truncated: " + what + " needs " + Twine(size) +
-                  " bytes at " + Twine(at) + "; " + Twine(remaining()) +
-                  " are left");
+      return fail("is truncated: " + what + " needs " + Twine(size) + " bytes at " + Twine(at) + "; " +
+                  Twine(remaining()) + " are left");
     StringRef part = bytes.substr(at, size);
     at += size;
     return part;
@@ -244,8 +229,7 @@ Error GgufParser::header() {
   if (Error error = checkForStandIn(result.file, bytes))
     return error;
   if (!bytes.starts_with("GGUF"))
-    return fail("is no GGUF file: it begins with " + quote(bytes.substr(0, 4)) +
-                "; expected 'GGUF'");
+    return fail("is no GGUF file: it begins with " + quote(bytes.substr(0, 4)) + "; expected 'GGUF'");
   at = 4;
   Expected<uint32_t> version = takeInteger<uint32_t>("the version");
   if (!version)
@@ -256,14 +240,12 @@ Error GgufParser::header() {
     if (swapped == 2 || swapped == 3)
       return fail("is a big-endian GGUF file, which is not supported; convert "
                   "it to little-endian");
-    return fail("is of GGUF version " + Twine(result.version) +
-                "; expected 2 or 3");
+    return fail("is of GGUF version " + Twine(result.version) + "; expected 2 or 3");
   }
   Expected<uint64_t> tensors = takeInteger<uint64_t>("the number of tensors");
   if (!tensors)
     return tensors.takeError();
-  Expected<uint64_t> keys =
-      takeInteger<uint64_t>("the number of metadata keys");
+  Expected<uint64_t> keys = takeInteger<uint64_t>("the number of metadata keys");
   if (!keys)
     return keys.takeError();
   tensorCount = *tensors;
@@ -271,13 +253,11 @@ Error GgufParser::header() {
   // A key takes 13 bytes at least, a tensor 32: counts beyond that cannot be
   // true, and nothing is allocated for them.
   if (keyCount > remaining() / 13)
-    return fail("the number of metadata keys is " + Twine(keyCount) + "; the " +
-                Twine(remaining()) + " bytes that follow hold at most " +
-                Twine(remaining() / 13));
+    return fail("the number of metadata keys is " + Twine(keyCount) + "; the " + Twine(remaining()) +
+                " bytes that follow hold at most " + Twine(remaining() / 13));
   if (tensorCount > remaining() / 32)
-    return fail("the number of tensors is " + Twine(tensorCount) + "; the " +
-                Twine(remaining()) + " bytes that follow hold at most " +
-                Twine(remaining() / 32));
+    return fail("the number of tensors is " + Twine(tensorCount) + "; the " + Twine(remaining()) +
+                " bytes that follow hold at most " + Twine(remaining() / 32));
   return Error::success();
 }
 
@@ -286,8 +266,7 @@ Expected<GgufType> GgufParser::takeType(const Twine &what) {
   if (!type)
     return type.takeError();
   if (*type > uint32_t(GgufType::F64))
-    return fail(what + " is " + Twine(*type) + "; expected 0 to " +
-                Twine(uint32_t(GgufType::F64)));
+    return fail(what + " is " + Twine(*type) + "; expected 0 to " + Twine(uint32_t(GgufType::F64)));
   return GgufType(*type);
 }
 
@@ -299,36 +278,30 @@ Error GgufParser::takeScalar(StringRef key, GgufValue &value) {
     value.data = *text;
     return Error::success();
   }
-  Expected<StringRef> part =
-      take(sizeOf(value.valueType), "the value of key " + quote(key));
+  Expected<StringRef> part = take(sizeOf(value.valueType), "the value of key " + quote(key));
   if (!part)
     return part.takeError();
   value.data = *part;
   if (value.valueType == GgufType::Bool && uint8_t(value.data[0]) > 1)
-    return fail("key " + quote(key) + ": a bool is " +
-                Twine(uint8_t(value.data[0])) + "; expected 0 or 1");
+    return fail("key " + quote(key) + ": a bool is " + Twine(unsigned(uint8_t(value.data[0]))) + "; expected 0 or 1");
   return Error::success();
 }
 
 Error GgufParser::takeArray(StringRef key, GgufValue &value) {
-  Expected<GgufType> element =
-      takeType("key " + quote(key) + ": the type of the array's elements");
+  Expected<GgufType> element = takeType("key " + quote(key) + ": the type of the array's elements");
   if (!element)
     return element.takeError();
   if (*element == GgufType::Array)
     return fail("key " + quote(key) + ": an array of arrays is not supported");
-  Expected<uint64_t> count =
-      takeInteger<uint64_t>("the length of the array of key " + quote(key));
+  Expected<uint64_t> count = takeInteger<uint64_t>("the length of the array of key " + quote(key));
   if (!count)
     return count.takeError();
   value.arrayType = *element;
   value.count = *count;
   uint64_t size = sizeOf(*element);
   if (*count > remaining() / size)
-    return fail("is truncated: key " + quote(key) + " is an array of " +
-                Twine(*count) + " " + ggufTypeName(*element) + ", at least " +
-                Twine(size) + " bytes each; " + Twine(remaining()) +
-                " bytes are left");
+    return fail("is truncated: key " + quote(key) + " is an array of " + Twine(*count) + " " + ggufTypeName(*element) +
+                ", at least " + Twine(size) + " bytes each; " + Twine(remaining()) + " bytes are left");
   uint64_t begin = at;
   if (*element == GgufType::String) {
     std::string what = "a string of the array of key " + quote(key);
@@ -342,14 +315,12 @@ Error GgufParser::takeArray(StringRef key, GgufValue &value) {
   if (*element == GgufType::Bool)
     for (char c : value.data)
       if (uint8_t(c) > 1)
-        return fail("key " + quote(key) + ": a bool is " + Twine(uint8_t(c)) +
-                    "; expected 0 or 1");
+        return fail("key " + quote(key) + ": a bool is " + Twine(unsigned(uint8_t(c))) + "; expected 0 or 1");
   return Error::success();
 }
 
 Error GgufParser::oneKey() {
-  Expected<StringRef> key =
-      takeString("metadata key " + Twine(result.metadata.size()));
+  Expected<StringRef> key = takeString("metadata key " + Twine(result.metadata.size()));
   if (!key)
     return key.takeError();
   if (key->empty())
@@ -359,8 +330,7 @@ Error GgufParser::oneKey() {
     return type.takeError();
   GgufValue value;
   value.valueType = *type;
-  if (Error error =
-          value.isArray() ? takeArray(*key, value) : takeScalar(*key, value))
+  if (Error error = value.isArray() ? takeArray(*key, value) : takeScalar(*key, value))
     return error;
   if (!result.byKey.try_emplace(*key, result.metadata.size()).second)
     return fail("the metadata key " + quote(*key) + " is there twice");
@@ -373,39 +343,32 @@ Error GgufParser::readAlignment() {
   if (!value)
     return Error::success();
   std::optional<int64_t> alignment = value->integer();
-  if (!alignment || *alignment <= 0 || (*alignment & (*alignment - 1)) != 0 ||
-      *alignment > 1 << 30)
-    return fail("general.alignment is " + value->describe() +
-                "; expected a power of two up to 2^30");
+  if (!alignment || *alignment <= 0 || (*alignment & (*alignment - 1)) != 0 || *alignment > 1 << 30)
+    return fail("general.alignment is " + value->describe() + "; expected a power of two up to 2^30");
   result.alignment = uint64_t(*alignment);
   return Error::success();
 }
 
 Error GgufParser::oneTensor() {
-  Expected<StringRef> name =
-      takeString("the name of tensor " + Twine(result.tensors.size()));
+  Expected<StringRef> name = takeString("the name of tensor " + Twine(result.tensors.size()));
   if (!name)
     return name.takeError();
   std::string what = "tensor " + quote(*name);
   if (!tensorNames.insert(*name).second)
     return fail(what + " is there twice");
-  Expected<uint32_t> rank =
-      takeInteger<uint32_t>(what + ": the number of dimensions");
+  Expected<uint32_t> rank = takeInteger<uint32_t>(what + ": the number of dimensions");
   if (!rank)
     return rank.takeError();
   if (*rank < 1 || *rank > 4)
-    return fail(what + ": the number of dimensions is " + Twine(*rank) +
-                "; expected 1 to 4");
+    return fail(what + ": the number of dimensions is " + Twine(*rank) + "; expected 1 to 4");
   GgufTensor tensor;
   tensor.name = *name;
   for (uint32_t i = 0; i < *rank; ++i) {
-    Expected<uint64_t> dimension =
-        takeInteger<uint64_t>(what + ": a dimension");
+    Expected<uint64_t> dimension = takeInteger<uint64_t>(what + ": a dimension");
     if (!dimension)
       return dimension.takeError();
     if (*dimension < 1 || *dimension > uint64_t(INT64_MAX))
-      return fail(what + ": a dimension is " + Twine(*dimension) +
-                  "; expected 1 to 2^63 - 1");
+      return fail(what + ": a dimension is " + Twine(*dimension) + "; expected 1 to 2^63 - 1");
     tensor.shape.insert(tensor.shape.begin(), int64_t(*dimension));
   }
   Expected<uint32_t> typeNumber = takeInteger<uint32_t>(what + ": the type");
@@ -413,32 +376,24 @@ Error GgufParser::oneTensor() {
     return typeNumber.takeError();
   const GgmlType *type = ggmlType(*typeNumber);
   if (!type || !type->kind)
-    return fail(
-        what + ": the type " +
-        (type ? type->name.str() : "number " + std::to_string(*typeNumber)) +
-        " is not supported; expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
-        "Q5_1 or Q2_K to Q6_K");
+    return fail(what + ": the type " + (type ? type->name.str() : "number " + std::to_string(*typeNumber)) +
+                " is not supported; expected F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, "
+                "Q5_1 or Q2_K to Q6_K");
   tensor.dtype = *type->kind;
   Expected<uint64_t> offset = takeInteger<uint64_t>(what + ": the offset");
   if (!offset)
     return offset.takeError();
   std::optional<int64_t> elements = checkedProduct(tensor.shape);
   std::optional<int64_t> perRow = rowBytes(tensor.dtype, tensor.shape.back());
-  if (elements && !perRow &&
-      tensor.shape.back() % elementKindInfo(tensor.dtype).blockElements != 0)
-    return fail(what + ": a row of " + Twine(tensor.shape.back()) +
-                " elements of " + type->name + "; expected a multiple of " +
-                Twine(elementKindInfo(tensor.dtype).blockElements));
+  if (elements && !perRow && tensor.shape.back() % elementKindInfo(tensor.dtype).blockElements != 0)
+    return fail(what + ": a row of " + Twine(tensor.shape.back()) + " elements of " + type->name +
+                "; expected a multiple of " + Twine(elementKindInfo(tensor.dtype).blockElements));
   std::optional<int64_t> size =
-      elements && perRow
-          ? checkedProduct({*elements / tensor.shape.back(), *perRow})
-          : std::nullopt;
+      elements && perRow ? checkedProduct({*elements / tensor.shape.back(), *perRow}) : std::nullopt;
   if (!size)
-    return fail(what + ": shape " + shapeText(tensor.shape) + " of " +
-                type->name + " overflows 63 bits");
+    return fail(what + ": shape " + shapeText(tensor.shape) + " of " + type->name + " overflows 63 bits");
   if (*offset % result.alignment != 0)
-    return fail(what + ": the offset is " + Twine(*offset) +
-                "; expected a multiple of the alignment " +
+    return fail(what + ": the offset is " + Twine(*offset) + "; expected a multiple of the alignment " +
                 Twine(result.alignment));
   ranges.emplace_back(*offset, uint64_t(*size));
   result.tensors.push_back(std::move(tensor));
@@ -452,8 +407,7 @@ Error GgufParser::placeTensors() {
   if (result.tensors.empty())
     return Error::success(); // the first file of a split may hold metadata only
   uint64_t mask = result.alignment - 1;
-  StringRef data =
-      bytes.drop_front(std::min<uint64_t>((at + mask) & ~mask, bytes.size()));
+  StringRef data = bytes.drop_front(std::min<uint64_t>((at + mask) & ~mask, bytes.size()));
   std::vector<std::pair<uint64_t, size_t>> order;
   for (size_t i = 0; i < ranges.size(); ++i)
     order.emplace_back(ranges[i].first, i);
@@ -465,28 +419,23 @@ Error GgufParser::placeTensors() {
     GgufTensor &tensor = result.tensors[i];
     std::string what = "tensor " + quote(tensor.name);
     if (offset < end)
-      return fail(what + ": its data overlap those of " + quote(last->name) +
-                  ": they begin at " + Twine(offset) + ", the other's end at " +
-                  Twine(end));
+      return fail(what + ": its data overlap those of " + quote(last->name) + ": they begin at " + Twine(offset) +
+                  ", the other's end at " + Twine(end));
     // `end` is at most data.size(), so that the sum cannot overflow.
     uint64_t expected = (end + mask) & ~mask;
     if (offset > expected)
-      return fail(what + ": a hole of " + Twine(offset - expected) +
-                  " bytes lies before its data: they begin at " +
+      return fail(what + ": a hole of " + Twine(offset - expected) + " bytes lies before its data: they begin at " +
                   Twine(offset) + "; expected " + Twine(expected));
     if (offset > data.size() || size > data.size() - offset)
-      return fail("is truncated: " + what + " needs " + Twine(size) +
-                  " bytes at offset " + Twine(offset) +
+      return fail("is truncated: " + what + " needs " + Twine(size) + " bytes at offset " + Twine(offset) +
                   " of the data; the data have " + Twine(data.size()));
     tensor.bytes = ArrayRef<char>(data.data() + offset, size);
     end = offset + size;
     last = &tensor;
   }
   if (data.size() > ((end + mask) & ~mask))
-    return fail(Twine(data.size() - end) +
-                " trailing bytes after the last tensor " + quote(last->name) +
-                "; expected at most padding to a multiple of " +
-                Twine(result.alignment));
+    return fail(Twine(data.size() - end) + " trailing bytes after the last tensor " + quote(last->name) +
+                "; expected at most padding to a multiple of " + Twine(result.alignment));
   return Error::success();
 }
 
@@ -506,6 +455,4 @@ Expected<GgufFile> GgufParser::run() {
   return std::move(result);
 }
 
-Expected<GgufFile> ingot::parseGguf(StringRef file, StringRef bytes) {
-  return GgufParser(file, bytes).run();
-}
+Expected<GgufFile> ingot::parseGguf(StringRef file, StringRef bytes) { return GgufParser(file, bytes).run(); }

@@ -18,21 +18,7 @@
 namespace ingot {
 
 /// The types of metadata values, numbered as in the file.
-enum class GgufType : uint32_t {
-  U8,
-  I8,
-  U16,
-  I16,
-  U32,
-  I32,
-  F32,
-  Bool,
-  String,
-  Array,
-  U64,
-  I64,
-  F64
-};
+enum class GgufType : uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
 
 llvm::StringRef ggufTypeName(GgufType type);
 

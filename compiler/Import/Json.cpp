@@ -37,12 +37,8 @@ public:
     ++*this;
     return old;
   }
-  bool operator==(const CountingIterator &other) const {
-    return at == other.at;
-  }
-  bool operator!=(const CountingIterator &other) const {
-    return at != other.at;
-  }
+  bool operator==(const CountingIterator &other) const { return at == other.at; }
+  bool operator!=(const CountingIterator &other) const { return at != other.at; }
 
 private:
   const char *at;
@@ -53,8 +49,7 @@ private:
 /// returning false.
 class Builder : public nlohmann::json_sax<Json> {
 public:
-  Builder(StringRef text, StringRef file)
-      : text(text), file(file), cursor{text.data()} {}
+  Builder(StringRef text, StringRef file) : text(text), file(file), cursor{text.data()} {}
 
   Expected<Json> run() {
     CountingIterator first(text.begin(), &cursor), last(text.end(), &cursor);
@@ -67,9 +62,7 @@ public:
   bool boolean(bool value) override { return add(value); }
   bool number_integer(number_integer_t value) override { return add(value); }
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
-  bool number_float(number_float_t value, const string_t &) override {
-    return add(value);
-  }
+  bool number_float(number_float_t value, const string_t &) override { return add(value); }
   bool string(string_t &value) override { return add(std::move(value)); }
   bool binary(binary_t &) override { return fail("binary data"); }
   bool start_object(std::size_t) override { return open(Json::object()); }
@@ -85,21 +78,20 @@ public:
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string &lastToken,
-                   const nlohmann::detail::exception &error) override {
+  bool parse_error(std::size_t, const std::string &lastToken, const nlohmann::detail::exception &error) override {
     StringRef what = error.what();
     if (error.id == 406)
-      return fail("the number " + quote(lastToken) +
-                  " does not fit a 64-bit float");
+      return fail("the number " + quote(lastToken) + " does not fit a 64-bit float");
     if (text.ltrim().empty())
       return fail("not JSON: nothing but white space");
-    if (lastToken == "N" || lastToken == "I" || lastToken == "-I")
+    char last = cursor.at > text.begin() ? cursor.at[-1] : ' ';
+    bool atToken = what.contains("invalid literal") || what.contains("invalid number");
+    if (atToken && (last == 'N' || last == 'I'))
       return fail("not JSON: NaN and Infinity are no JSON numbers");
     // nlohmann: "[json.exception...] parse error at line 1, column 2: REASON;
     // last read: '...'; expected ...".
     size_t reason = what.find(": ");
-    std::string shown =
-        quote(reason == StringRef::npos ? what : what.substr(reason + 2));
+    std::string shown = quote(reason == StringRef::npos ? what : what.substr(reason + 2));
     return fail("not JSON: " + StringRef(shown).drop_front().drop_back());
   }
 
@@ -116,12 +108,9 @@ private:
   bool fail(const Twine &what) {
     StringRef before(text.data(), size_t(cursor.at - text.data()));
     size_t line = before.count('\n') + 1;
-    size_t column =
-        before.size() -
-        (before.rfind('\n') == StringRef::npos ? 0 : before.rfind('\n') + 1);
-    message = ("line " + Twine(line) + ", column " + Twine(column) + " (byte " +
-               Twine(before.size()) + "): " + what)
-                  .str();
+    size_t column = before.size() - (before.rfind('\n') == StringRef::npos ? 0 : before.rfind('\n') + 1);
+    message =
+        ("line " + Twine(line) + ", column " + Twine(column) + " (byte " + Twine(before.size()) + "): " + what).str();
     return false;
   }
 
@@ -141,8 +130,7 @@ private:
     // search would cost quadratic time.
     auto &members = level.value->get_ref<Json::object_t &>();
     using Container = Json::object_t::Container;
-    static_cast<Container &>(members).emplace_back(std::move(level.key),
-                                                   std::move(value));
+    static_cast<Container &>(members).emplace_back(std::move(level.key), std::move(value));
     return &members.back().second;
   }
 
@@ -173,9 +161,7 @@ private:
 
 } // namespace
 
-Expected<Json> ingot::parseJson(StringRef text, StringRef file) {
-  return Builder(text, file).run();
-}
+Expected<Json> ingot::parseJson(StringRef text, StringRef file) { return Builder(text, file).run(); }
 
 Expected<Json> ingot::readJsonFile(StringRef path) {
   Expected<std::shared_ptr<MappedFile>> map = MappedFile::open(path);

@@ -30,8 +30,7 @@ public:
   void release(llvm::ArrayRef<char> part) const;
 
 private:
-  MappedFile(llvm::StringRef path, const char *data, size_t size)
-      : name(path), data(data), size(size) {}
+  MappedFile(llvm::StringRef path, const char *data, size_t size) : name(path), data(data), size(size) {}
 
   std::string name;
   const char *data;

@@ -25,16 +25,14 @@ static std::string join(StringRef directory, StringRef name) {
 /// included.
 static bool hasEntry(StringRef directory, StringRef name) {
   sys::fs::file_status status;
-  return !sys::fs::status(join(directory, name), status, /*follow=*/false) &&
-         sys::fs::exists(status);
+  return !sys::fs::status(join(directory, name), status, /*follow=*/false) && sys::fs::exists(status);
 }
 
 /// The names in a directory, sorted; none if it cannot be read.
 static std::vector<std::string> listDirectory(StringRef directory) {
   std::vector<std::string> names;
   std::error_code code;
-  for (sys::fs::directory_iterator it(directory, code), end; it != end && !code;
-       it.increment(code))
+  for (sys::fs::directory_iterator it(directory, code), end; it != end && !code; it.increment(code))
     names.push_back(sys::path::filename(it->path()).str());
   llvm::sort(names);
   return names;
@@ -47,9 +45,7 @@ static std::string firstName(ArrayRef<std::string> names, Test test) {
   return found == names.end() ? "" : *found;
 }
 
-static bool isGgufName(const std::string &name) {
-  return StringRef(name).ends_with_insensitive(".gguf");
-}
+static bool isGgufName(const std::string &name) { return StringRef(name).ends_with_insensitive(".gguf"); }
 
 /// The error for a path that does not exist. A hub id is "owner/name"; a local
 /// path of that look whose parent exists is a typing error.
@@ -62,17 +58,14 @@ static Error missingPath(StringRef path) {
                             "--local-dir DIR') and give the directory");
   auto [owner, name] = id.split('/');
   auto isPart = [](StringRef part) {
-    return !part.empty() && isAlnum(part[0]) && all_of(part, [](char c) {
-      return isAlnum(c) || StringRef("._-").contains(c);
-    });
+    return !part.empty() && isAlnum(part[0]) &&
+           all_of(part, [](char c) { return isAlnum(c) || StringRef("._-").contains(c); });
   };
-  if (isPart(owner) && isPart(name) && !isGgufName(name.str()) &&
-      !sys::fs::exists(owner))
+  if (isPart(owner) && isPart(name) && !isGgufName(name.str()) && !sys::fs::exists(owner))
     return inputError(path, "no such file or directory; it looks like a hub "
                             "id, which Ingot does not download: run "
                             "'hf download " +
-                                path +
-                                " --local-dir DIR' and give the directory");
+                                path + " --local-dir DIR' and give the directory");
   return inputError(path, "no such file or directory; expected a model "
                           "directory, a GGUF file or a config.json");
 }
@@ -81,12 +74,9 @@ static Error missingPath(StringRef path) {
 static Error missingWeights(StringRef directory) {
   std::vector<std::string> names = listDirectory(directory);
   auto any = [&](std::initializer_list<StringRef> wanted) {
-    return firstName(names, [&](const std::string &name) {
-      return is_contained(wanted, name);
-    });
+    return firstName(names, [&](const std::string &name) { return is_contained(wanted, name); });
   };
-  std::string pickle = any({"pytorch_model.bin", "pytorch_model.bin.index.json",
-                            "model.pt", "model.pth"});
+  std::string pickle = any({"pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt", "model.pth"});
   if (!pickle.empty())
     return inputError(directory, "has no safetensors, only " + quote(pickle) +
                                      ", a pickle, which Ingot does not run; "
@@ -100,20 +90,13 @@ static Error missingWeights(StringRef directory) {
                                      "transformers and call save_pretrained");
   std::string gguf = firstName(names, isGgufName);
   if (!gguf.empty())
-    return inputError(directory,
-                      "has no safetensors but a GGUF file; give that file: " +
-                          join(directory, gguf));
-  std::string shard = firstName(
-      names, [](StringRef name) { return name.ends_with(".safetensors"); });
+    return inputError(directory, "has no safetensors but a GGUF file; give that file: " + join(directory, gguf));
+  std::string shard = firstName(names, [](StringRef name) { return name.ends_with(".safetensors"); });
   if (!shard.empty())
-    return inputError(
-        directory, "has " + quote(shard) + " but neither " + singleFile +
-                       " nor " + indexFile +
-                       "; download the index, which says what the files hold");
-  return inputError(
-      directory,
-      "has no weights; expected " + singleFile + " or " + indexFile +
-          " (--weights=random makes weights up, to measure a shape)");
+    return inputError(directory, "has " + quote(shard) + " but neither " + singleFile + " nor " + indexFile +
+                                     "; download the index, which says what the files hold");
+  return inputError(directory, "has no weights; expected " + singleFile + " or " + indexFile +
+                                   " (--weights=random makes weights up, to measure a shape)");
 }
 
 /// The error for a directory without config.json.
@@ -121,26 +104,21 @@ static Error missingConfig(StringRef directory) {
   std::vector<std::string> names = listDirectory(directory);
   std::string gguf = firstName(names, isGgufName);
   if (!gguf.empty())
-    return inputError(directory,
-                      "has no config.json but a GGUF file; give that file: " +
-                          join(directory, gguf));
+    return inputError(directory, "has no config.json but a GGUF file; give that file: " + join(directory, gguf));
   if (is_contained(names, "params.json"))
-    return inputError(directory,
-                      "has params.json, not config.json: it is a checkpoint in "
-                      "its maker's own format; "
-                      "download the Hugging Face version of the model");
+    return inputError(directory, "has params.json, not config.json: it is a checkpoint in "
+                                 "its maker's own format; "
+                                 "download the Hugging Face version of the model");
   return inputError(directory, "config.json is missing; expected a Hugging "
                                "Face model directory (config.json and " +
-                                   singleFile +
-                                   "), a GGUF file or a config.json");
+                                   singleFile + "), a GGUF file or a config.json");
 }
 
 /// A config must be an object and must not ask for a quantization that is not
 /// supported.
 static Error checkConfig(StringRef file, const Json &config) {
   if (!config.is_object())
-    return inputError(file, "is " + Twine(config.type_name()) +
-                                "; expected an object");
+    return inputError(file, "is " + Twine(config.type_name()) + "; expected an object");
   if (config.contains("weight_map"))
     return inputError(file, "is an index of weights, not a config.json; give "
                             "the directory it lies in");
@@ -154,11 +132,9 @@ static Error checkConfig(StringRef file, const Json &config) {
     if (it == config.end() || it->is_null())
       continue;
     std::string method = "unnamed";
-    if (it->is_object() && it->contains("quant_method") &&
-        (*it)["quant_method"].is_string())
+    if (it->is_object() && it->contains("quant_method") && (*it)["quant_method"].is_string())
       method = (*it)["quant_method"].get<std::string>();
-    return inputError(file, Twine(key) + ": weights quantized with " +
-                                quote(method) +
+    return inputError(file, Twine(key) + ": weights quantized with " + quote(method) +
                                 " are not supported yet; give the model's "
                                 "unquantized checkpoint or a GGUF file");
   }
@@ -167,8 +143,7 @@ static Error checkConfig(StringRef file, const Json &config) {
 
 /// Reads an optional object of a model's directory into `value` and its path
 /// into `file`.
-static Error readOptionalObject(StringRef directory, StringRef name,
-                                Json &value, std::string &file) {
+static Error readOptionalObject(StringRef directory, StringRef name, Json &value, std::string &file) {
   if (!hasEntry(directory, name))
     return Error::success();
   file = join(directory, name);
@@ -176,32 +151,25 @@ static Error readOptionalObject(StringRef directory, StringRef name,
   if (!parsed)
     return parsed.takeError();
   if (!parsed->is_object())
-    return inputError(file, "is " + Twine(parsed->type_name()) +
-                                "; expected an object");
+    return inputError(file, "is " + Twine(parsed->type_name()) + "; expected an object");
   value = std::move(*parsed);
   return Error::success();
 }
 
 /// model.safetensors, or the index with its shards. Both at once must mean the
 /// same file.
-static Expected<std::shared_ptr<Checkpoint>>
-openDirectoryWeights(StringRef directory) {
-  bool single = hasEntry(directory, singleFile),
-       index = hasEntry(directory, indexFile);
+static Expected<std::shared_ptr<Checkpoint>> openDirectoryWeights(StringRef directory) {
+  bool single = hasEntry(directory, singleFile), index = hasEntry(directory, indexFile);
   if (!single && !index)
     return missingWeights(directory);
   if (!index)
     return SafetensorsCheckpoint::open(join(directory, singleFile));
-  auto checkpoint =
-      SafetensorsCheckpoint::openIndex(join(directory, indexFile));
-  if (checkpoint && single &&
-      llvm::none_of((*checkpoint)->tensors(), [&](const TensorInfo &tensor) {
+  auto checkpoint = SafetensorsCheckpoint::openIndex(join(directory, indexFile));
+  if (checkpoint && single && llvm::none_of((*checkpoint)->tensors(), [&](const TensorInfo &tensor) {
         return sys::path::filename(tensor.file) == singleFile;
       }))
-    return inputError(
-        join(directory, singleFile),
-        "lies beside " + indexFile +
-            ", which does not name it; remove the one that is not meant");
+    return inputError(join(directory, singleFile),
+                      "lies beside " + indexFile + ", which does not name it; remove the one that is not meant");
   return std::move(checkpoint);
 }
 
@@ -212,14 +180,12 @@ static std::string readLicenses(StringRef directory) {
   for (const std::string &name : listDirectory(directory)) {
     std::string upper = StringRef(name).upper();
     StringRef stem = upper;
-    if (!stem.starts_with("LICENSE") && !stem.starts_with("LICENCE") &&
-        !stem.starts_with("COPYING") && !stem.starts_with("NOTICE"))
+    if (!stem.starts_with("LICENSE") && !stem.starts_with("LICENCE") && !stem.starts_with("COPYING") &&
+        !stem.starts_with("NOTICE"))
       continue;
-    Expected<std::shared_ptr<MappedFile>> file =
-        MappedFile::open(join(directory, name));
+    Expected<std::shared_ptr<MappedFile>> file = MappedFile::open(join(directory, name));
     if (!file) {
-      consumeError(
-          file.takeError()); // a directory or an empty file holds no licence
+      consumeError(file.takeError()); // a directory or an empty file holds no licence
       continue;
     }
     if ((*file)->bytes().size() > largest)
@@ -231,9 +197,7 @@ static std::string readLicenses(StringRef directory) {
 
 static TokenizerSource findTokenizer(StringRef directory) {
   TokenizerSource source;
-  auto path = [&](StringRef name) {
-    return hasEntry(directory, name) ? join(directory, name) : std::string();
-  };
+  auto path = [&](StringRef name) { return hasEntry(directory, name) ? join(directory, name) : std::string(); };
   source.tokenizerJson = path("tokenizer.json");
   source.tokenizerConfigJson = path("tokenizer_config.json");
   source.specialTokensMapJson = path("special_tokens_map.json");
@@ -252,16 +216,14 @@ static std::string displayNameOf(StringRef path) {
     real = path;
   StringRef parent = sys::path::parent_path(real);
   StringRef repository = sys::path::filename(sys::path::parent_path(parent));
-  if (sys::path::filename(parent) == "snapshots" &&
-      repository.consume_front("models--")) {
+  if (sys::path::filename(parent) == "snapshots" && repository.consume_front("models--")) {
     auto [owner, name] = repository.split("--");
     return name.empty() ? owner.str() : (owner + "/" + name).str();
   }
   return sys::path::filename(real).str();
 }
 
-static Expected<ModelInput> openDirectory(StringRef path,
-                                          const OpenModelOptions &options) {
+static Expected<ModelInput> openDirectory(StringRef path, const OpenModelOptions &options) {
   ModelInput model;
   model.kind = ModelKind::HuggingFace;
   model.path = path.str();
@@ -273,14 +235,12 @@ static Expected<ModelInput> openDirectory(StringRef path,
                             "save_pretrained) and give the result");
   if (!hasEntry(path, "config.json"))
     return missingConfig(path);
-  if (Error error = readOptionalObject(path, "config.json", model.config,
-                                       model.configFile))
+  if (Error error = readOptionalObject(path, "config.json", model.config, model.configFile))
     return std::move(error);
   if (Error error = checkConfig(model.configFile, model.config))
     return std::move(error);
-  if (Error error = readOptionalObject(path, "generation_config.json",
-                                       model.generationConfig,
-                                       model.generationConfigFile))
+  if (Error error =
+          readOptionalObject(path, "generation_config.json", model.generationConfig, model.generationConfigFile))
     return std::move(error);
   if (options.randomSeed) {
     model.randomSeed = options.randomSeed;
@@ -295,10 +255,8 @@ static Expected<ModelInput> openDirectory(StringRef path,
   return std::move(model);
 }
 
-static Expected<ModelInput> openGguf(StringRef path,
-                                     const OpenModelOptions &options) {
-  Expected<std::unique_ptr<GgufCheckpoint>> file =
-      GgufCheckpoint::open(path, options.ignoredKeys);
+static Expected<ModelInput> openGguf(StringRef path, const OpenModelOptions &options) {
+  Expected<std::unique_ptr<GgufCheckpoint>> file = GgufCheckpoint::open(path, options.ignoredKeys);
   if (!file)
     return file.takeError();
   ModelInput model;
@@ -306,9 +264,7 @@ static Expected<ModelInput> openGguf(StringRef path,
   model.path = model.configFile = path.str();
   model.gguf = std::move(*file);
   model.config = model.gguf->config();
-  model.displayName = model.gguf->displayName().empty()
-                          ? sys::path::stem(path).str()
-                          : model.gguf->displayName().str();
+  model.displayName = model.gguf->displayName().empty() ? sys::path::stem(path).str() : model.gguf->displayName().str();
   model.license = model.gguf->license().str();
   if (model.gguf->tokenizer()) {
     model.tokenizer.kind = TokenizerSource::Kind::Gguf;
@@ -320,8 +276,7 @@ static Expected<ModelInput> openGguf(StringRef path,
   return std::move(model);
 }
 
-static Expected<ModelInput> openConfig(StringRef path,
-                                       const OpenModelOptions &options) {
+static Expected<ModelInput> openConfig(StringRef path, const OpenModelOptions &options) {
   ModelInput model;
   model.kind = ModelKind::ConfigOnly;
   model.path = model.configFile = path.str();
@@ -351,8 +306,7 @@ static Expected<std::string> firstBytes(StringRef path) {
   return (*file)->text().substr(0, 8).str();
 }
 
-Expected<ModelInput> ingot::openModel(StringRef path,
-                                      const OpenModelOptions &options) {
+Expected<ModelInput> ingot::openModel(StringRef path, const OpenModelOptions &options) {
   if (path.empty())
     return inputError("''", "an empty path; expected a model directory, a GGUF "
                             "file or a config.json");

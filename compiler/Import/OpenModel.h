@@ -42,8 +42,7 @@ struct TokenizerSource {
   /// HuggingFace: paths of the files that are there, else empty. A directory
   /// with a tokenizer.model (SentencePiece) and no tokenizer.json has only
   /// `sentencePiece` set.
-  std::string tokenizerJson, tokenizerConfigJson, specialTokensMapJson,
-      chatTemplate, sentencePiece;
+  std::string tokenizerJson, tokenizerConfigJson, specialTokensMapJson, chatTemplate, sentencePiece;
   /// Gguf: owned by the model's GgufCheckpoint (`ModelInput::gguf`).
   const GgufTokenizer *gguf = nullptr;
 };
@@ -73,13 +72,11 @@ struct ModelInput {
 
 /// Opens what `path` names. Every misuse is one error "PATH: what is wrong;
 /// what to do".
-llvm::Expected<ModelInput> openModel(llvm::StringRef path,
-                                     const OpenModelOptions &options = {});
+llvm::Expected<ModelInput> openModel(llvm::StringRef path, const OpenModelOptions &options = {});
 
 /// Opens weights alone, for `--weights-from`: a directory with safetensors, a
 /// .safetensors file or index, or a GGUF file.
-llvm::Expected<std::shared_ptr<Checkpoint>>
-openCheckpoint(llvm::StringRef path);
+llvm::Expected<std::shared_ptr<Checkpoint>> openCheckpoint(llvm::StringRef path);
 
 } // namespace ingot
 

@@ -20,32 +20,24 @@ struct RandomTensor {
 /// The distribution of a tensor by its Hugging Face name and shape: biases end
 /// in ".bias", norms are the other vectors, all else are matrices.
 /// tools/random_weights.py has the same rule.
-ingot_rt_random_kind randomKindOf(llvm::StringRef name,
-                                  llvm::ArrayRef<int64_t> shape);
+ingot_rt_random_kind randomKindOf(llvm::StringRef name, llvm::ArrayRef<int64_t> shape);
 
 class RandomCheckpoint final : public Checkpoint {
 public:
   /// An error for a shape that overflows, a name given twice, or a dtype that
   /// is not a plain float.
-  static llvm::Expected<std::unique_ptr<RandomCheckpoint>>
-  create(uint64_t seed, llvm::ArrayRef<RandomTensor> tensors);
+  static llvm::Expected<std::unique_ptr<RandomCheckpoint>> create(uint64_t seed, llvm::ArrayRef<RandomTensor> tensors);
 
   uint64_t seed() const { return randomSeed; }
   /// What the executable stores in place of the bytes of `tensor`.
-  ingot_rt_random_kind kind(const TensorInfo &tensor) const {
-    return generators[tensor.index].kind;
-  }
+  ingot_rt_random_kind kind(const TensorInfo &tensor) const { return generators[tensor.index].kind; }
 
 protected:
-  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow,
-                          int64_t rows,
+  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                           llvm::MutableArrayRef<float> dst) const override;
   llvm::Error copyRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                        llvm::MutableArrayRef<char> dst) const override;
-  std::optional<llvm::ArrayRef<char>>
-  mappedBytes(const TensorInfo &tensor) const override {
-    return std::nullopt;
-  }
+  std::optional<llvm::ArrayRef<char>> mappedBytes(const TensorInfo &tensor) const override { return std::nullopt; }
 
 private:
   explicit RandomCheckpoint(uint64_t seed) : randomSeed(seed) {}
@@ -55,8 +47,7 @@ private:
     ingot_rt_random_kind kind;
     int shift;
   };
-  static void fill(const Generator &generator, uint64_t first,
-                   llvm::MutableArrayRef<float> dst);
+  static void fill(const Generator &generator, uint64_t first, llvm::MutableArrayRef<float> dst);
 
   uint64_t randomSeed;
   std::vector<Generator> generators;

@@ -24,34 +24,29 @@ struct SafetensorsEntry {
 /// where one is to blame, and expected and actual: too short, header length,
 /// JSON, dtype, shape, offsets against shape, range, overlap, hole, trailing
 /// bytes, truncation.
-llvm::Expected<std::vector<SafetensorsEntry>>
-parseSafetensors(llvm::StringRef file, llvm::ArrayRef<char> bytes);
+llvm::Expected<std::vector<SafetensorsEntry>> parseSafetensors(llvm::StringRef file, llvm::ArrayRef<char> bytes);
 
 /// A model.safetensors or all shards of a model.safetensors.index.json.
 class SafetensorsCheckpoint final : public Checkpoint {
 public:
   /// Opens one file.
-  static llvm::Expected<std::unique_ptr<SafetensorsCheckpoint>>
-  open(llvm::StringRef path);
+  static llvm::Expected<std::unique_ptr<SafetensorsCheckpoint>> open(llvm::StringRef path);
 
   /// Opens the shards that an index names, relative to its directory. The index
   /// and the shards must agree: an entry that is absolute or contains "..", a
   /// tensor that the named shard lacks, one that the index does not name or
   /// names for another shard, and a metadata.total_size that is not the sum of
   /// the tensors' bytes are errors.
-  static llvm::Expected<std::unique_ptr<SafetensorsCheckpoint>>
-  openIndex(llvm::StringRef path);
+  static llvm::Expected<std::unique_ptr<SafetensorsCheckpoint>> openIndex(llvm::StringRef path);
 
   void release(const TensorInfo &tensor) const override;
 
 protected:
-  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow,
-                          int64_t rows,
+  llvm::Error convertRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                           llvm::MutableArrayRef<float> dst) const override;
   llvm::Error copyRows(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                        llvm::MutableArrayRef<char> dst) const override;
-  std::optional<llvm::ArrayRef<char>>
-  mappedBytes(const TensorInfo &tensor) const override;
+  std::optional<llvm::ArrayRef<char>> mappedBytes(const TensorInfo &tensor) const override;
 
 private:
   SafetensorsCheckpoint() = default;
