@@ -1,0 +1,140 @@
+//===- SelectLayout.cpp - Layout, storage type and K segments of every parameter ----------------------------------===//
+//
+// Reads what each parameter is used for and writes the decision down as attributes. Passes.td has the table.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Transforms/FusionSupport.h"
+#include "compiler/Transforms/Passes.h"
+#include "ingot_rt/abi.h"
+#include "mlir/IR/Remarks.h"
+
+#define DEBUG_TYPE "ingot-select-layout"
+
+using namespace mlir;
+using namespace ingot;
+
+namespace ingot {
+#define GEN_PASS_DEF_SELECTLAYOUTPASS
+#include "compiler/Transforms/Passes.h.inc"
+} // namespace ingot
+
+namespace {
+
+/// How one use wants a parameter.
+struct Need {
+  PackedAttr layout;
+  /// Element type in memory.
+  Type storage;
+  /// Element type that values are rounded to before; null: none.
+  Type round;
+  bool operator==(const Need &other) const {
+    return layout == other.layout && storage == other.storage && round == other.round;
+  }
+};
+
+/// A need and the operands that have it.
+struct Group {
+  Need need;
+  SmallVector<OpOperand *> operands;
+};
+
+/// Number of chains into which a linear's sums over K are cut.
+static int64_t getSegments(LinearOp linear) {
+  return linear.getRowParallel() && getFeatures(linear.getInput()) >= INGOT_RT_PANEL ? INGOT_RT_K_SEGMENTS : 1;
+}
+
+/// Element type that a dtype names; a null type for "auto", failure for anything else.
+static FailureOr<Type> parseStorage(MLIRContext *context, StringRef dtype) {
+  if (dtype == "auto")
+    return Type();
+  if (dtype == "f32")
+    return Type(Float32Type::get(context));
+  if (dtype == "bf16")
+    return Type(BFloat16Type::get(context));
+  if (dtype == "f16")
+    return Type(Float16Type::get(context));
+  return failure();
+}
+
+struct SelectLayout : ingot::impl::SelectLayoutPassBase<SelectLayout> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<Type> chosen = parseStorage(&getContext(), dtype);
+    if (failed(chosen)) {
+      module.emitError(DEBUG_TYPE ": expected dtype auto, f32, bf16 or f16, got '") << dtype << "'";
+      return signalPassFailure();
+    }
+    SymbolTable symbols(module);
+    llvm::MapVector<ParameterOp, SmallVector<Group>> groups;
+    // In the order of ops, not of use lists, which printing and parsing may change.
+    module.walk([&](Operation *op) {
+      for (OpOperand &operand : op->getOpOperands())
+        if (auto weight = operand.get().getDefiningOp<WeightOp>())
+          if (auto parameter = symbols.lookup<ParameterOp>(weight.getParameter()))
+            addUse(groups[parameter], operand, parameter.getTensorType().getElementType(), *chosen);
+    });
+    for (auto &[parameter, needs] : groups)
+      writeDown(symbols, parameter, needs);
+  }
+
+private:
+  /// Adds one use of a parameter to the group that shares its need.
+  void addUse(SmallVector<Group> &groups, OpOperand &operand, Type element, Type chosen) {
+    MLIRContext *context = &getContext();
+    Type f32 = Float32Type::get(context), storage = chosen ? chosen : element;
+    auto rows = PackedAttr::get(context, Layout::Rows, 1);
+    Need need = {rows, f32, chosen != f32 ? chosen : Type()};
+    Operation *user = operand.getOwner();
+    auto linear = dyn_cast<LinearOp>(user);
+    if (linear && llvm::is_contained(linear.getWeights(), operand.get()))
+      need = {PackedAttr::get(context, linear.getGated() ? Layout::PanelPairs : Layout::Panels, getSegments(linear)),
+              storage, Type()};
+    else if (isa<EmbeddingOp>(user))
+      need = {rows, storage, Type()};
+    auto *group = llvm::find_if(groups, [&](const Group &g) { return g.need == need; });
+    if (group == groups.end())
+      group = &groups.emplace_back(Group{need, {}});
+    group->operands.push_back(&operand);
+  }
+
+  /// Writes the decisions on `parameter` and, for each need beyond the first, on a copy of it.
+  void writeDown(SymbolTable &symbols, ParameterOp parameter, SmallVector<Group> &groups) {
+    // A tied embedding reads the matrix as the output projection does.
+    auto *table =
+        llvm::find_if(groups, [](const Group &g) { return isa<EmbeddingOp>(g.operands.front()->getOwner()); });
+    auto *matrix = llvm::find_if(groups, [](const Group &g) { return g.need.layout.getLayout() != Layout::Rows; });
+    if (table != groups.end() && matrix != groups.end())
+      groups.erase(table);
+    for (Group &group : groups) {
+      ParameterOp target = parameter;
+      if (&group != &groups.front()) {
+        target = cast<ParameterOp>(parameter->clone());
+        symbols.insert(target, std::next(Block::iterator(parameter)));
+        for (OpOperand *operand : group.operands) {
+          OpBuilder builder(operand->get().getDefiningOp());
+          auto weight = cast<WeightOp>(builder.clone(*operand->get().getDefiningOp()));
+          weight.setParameter(target.getSymName());
+          operand->set(weight);
+        }
+      }
+      target->setAttr(layoutAttrName, group.need.layout);
+      target->setAttr(storageAttrName, TypeAttr::get(group.need.storage));
+      if (group.need.round)
+        target->setAttr(roundAttrName, TypeAttr::get(group.need.round));
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      os << "@" << target.getSymName() << ": " << stringifyLayout(group.need.layout.getLayout()) << " of "
+         << group.need.storage;
+      if (group.need.layout.getSegments() > 1)
+        os << ", sums over K in " << group.need.layout.getSegments() << " segments";
+      if (target != parameter)
+        os << ", a copy of @" << parameter.getSymName() << " for another use";
+      remark::passed(parameter.getLoc(), remark::RemarkOpts::name(DEBUG_TYPE).category("ingot")) << text;
+    }
+  }
+};
+
+} // namespace

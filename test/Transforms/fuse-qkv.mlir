@@ -1,0 +1,53 @@
+// RUN: ingot-opt %s --ingot-fuse-qkv | FileCheck %s
+// RUN: ingot-opt %s --ingot-fuse-qkv --remarks-filter=ingot -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+
+ingot.rotary @rotary half inv_freq = [1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125] scaling = 1.0
+
+// Joined with RoPE in between, in the order queries, keys, values, before the first user.
+// CHECK-LABEL: func.func @rotated
+// CHECK-SAME: (%[[X:.*]]: tensor<?x24xf32>, %[[Q:.*]]: tensor<32x24xbf16>, %[[K:.*]]: tensor<16x24xbf16>, %[[V:.*]]: tensor<16x24xbf16>,
+// CHECK: %[[QKV:.*]] = ingot.linear %[[X]] weights(%[[Q]], %[[K]], %[[V]] : {{.*}}) : tensor<?x24xf32> -> tensor<?x64xf32>
+// CHECK-NEXT: %[[PARTS:.*]]:3 = ingot.split %[[QKV]] : tensor<?x64xf32> -> tensor<?x32xf32>, tensor<?x16xf32>, tensor<?x16xf32>
+// CHECK-NOT: ingot.linear
+// CHECK: %[[KR:.*]] = ingot.rope %[[PARTS]]#1
+// CHECK: %[[QR:.*]] = ingot.rope %[[PARTS]]#0
+// CHECK: ingot.kv_append %[[KR]], %[[PARTS]]#2
+// CHECK: ingot.attention %[[QR]]
+// REMARK: fuse-qkv.mlir:[[@LINE+12]]:{{.*}} remark: [Passed] ingot-fuse-qkv
+// REMARK-SAME: Function=rotated
+// REMARK-SAME: queries, keys and values are one product of 64 features
+func.func @rotated(%x: tensor<?x24xf32>, %wq: tensor<32x24xbf16>, %wk: tensor<16x24xbf16>, %wv: tensor<16x24xbf16>,
+                   %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>, %layer: index) -> tensor<?x32xf32> {
+  %v = ingot.linear %x weights(%wv : tensor<16x24xbf16>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  %k = ingot.linear %x weights(%wk : tensor<16x24xbf16>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  %kr = ingot.rope %k, %batch, @rotary : tensor<?x16xf32>
+  %q = ingot.linear %x weights(%wq : tensor<32x24xbf16>) : tensor<?x24xf32> -> tensor<?x32xf32>
+  %qr = ingot.rope %q, %batch, @rotary : tensor<?x32xf32>
+  ingot.kv_append %kr, %v, %batch, %cache[%layer] : tensor<?x16xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+
+  %a = ingot.attention %qr, %batch, %cache[%layer] scale = 0.25 : tensor<?x32xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  return %a : tensor<?x32xf32>
+}
+
+// Norms are stepped over, biases are joined, weights are read before the first product.
+ingot.parameter @wq "wq.{layer}" kind @biased part "attention" : tensor<32x24xf32>
+// CHECK-LABEL: func.func @biased
+// CHECK: %[[WQ:.*]] = ingot.weight @wq
+// CHECK-NEXT: %[[QKV:.*]] = ingot.linear %{{.*}} weights(%[[WQ]], %{{.*}}, %{{.*}} : {{.*}}) bias(%{{.*}}, %{{.*}}, %{{.*}} : tensor<32xf32>, tensor<16xf32>, tensor<16xf32>)
+// CHECK: ingot.split %[[QKV]]
+// CHECK-NOT: ingot.linear
+func.func @biased(%x: tensor<?x24xf32>, %wk: tensor<16x24xf32>, %wv: tensor<16x24xf32>, %n: tensor<16xf32>,
+                  %bq: tensor<32xf32>, %bk: tensor<16xf32>, %bv: tensor<16xf32>,
+                  %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>, %layer: index) -> tensor<?x32xf32> {
+  %k = ingot.linear %x weights(%wk : tensor<16x24xf32>) bias(%bk : tensor<16xf32>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  %v = ingot.linear %x weights(%wv : tensor<16x24xf32>) bias(%bv : tensor<16xf32>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  %wq = ingot.weight @wq[%layer] : tensor<32x24xf32>
+  %q = ingot.linear %x weights(%wq : tensor<32x24xf32>) bias(%bq : tensor<32xf32>) : tensor<?x24xf32> -> tensor<?x32xf32>
+  %qn = ingot.rms_norm %q, %n eps = 1.0e-6 : tensor<?x32xf32>, tensor<16xf32>
+  %kn = ingot.rms_norm %k, %n eps = 1.0e-6 : tensor<?x16xf32>, tensor<16xf32>
+  %qr = ingot.rope %qn, %batch, @rotary : tensor<?x32xf32>
+  %kr = ingot.rope %kn, %batch, @rotary : tensor<?x16xf32>
+  ingot.kv_append %kr, %v, %batch, %cache[%layer] : tensor<?x16xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  %a = ingot.attention %qr, %batch, %cache[%layer] scale = 0.25 : tensor<?x32xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  return %a : tensor<?x32xf32>
+}
