@@ -25,8 +25,17 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 
 /// How float weights are stored; Auto: as in the checkpoint (quantized ones as f32).
 enum class StorageType { Auto, F32, BF16, F16 };
+/// The value of --dtype and --kv-dtype for a storage type.
+llvm::StringRef getStorageTypeName(StorageType type);
+/// The storage type that --dtype=`name` asks for.
+std::optional<StorageType> parseStorageType(llvm::StringRef name);
+
 /// Which of the two lowerings of attention is used.
 enum class AttentionLowering { Naive, Tiled };
+/// The value of --attention for a lowering.
+llvm::StringRef getAttentionLoweringName(AttentionLowering lowering);
+/// The lowering that --attention=`name` asks for.
+std::optional<AttentionLowering> parseAttentionLowering(llvm::StringRef name);
 
 /// Everything that decides what code is made. Two compilations with equal options and input give equal bytes.
 struct CompileOptions {

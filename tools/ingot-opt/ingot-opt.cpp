@@ -1,5 +1,6 @@
 //===- ingot-opt.cpp - Runs passes on IR, one stage or one pass at a time ----------------------------------------===//
 
+#include "compiler/Pipelines/Pipelines.h"
 #include "dialects/ingot/Ingot.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
@@ -11,6 +12,7 @@ int main(int argc, char **argv) {
   mlir::registerAllDialects(registry);
   mlir::registerAllExtensions(registry);
   mlir::registerAllPasses();
+  ingot::registerPipelines();
   registry.insert<ingot::IngotDialect>();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Ingot optimizer driver\n", registry));
 }

@@ -1,0 +1,75 @@
+//===- Options.cpp - Names of phases ------------------------------------------------------------------------------===//
+//
+// See Options.h.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Pipelines/Options.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace ingot;
+
+llvm::StringRef ingot::getPhaseName(Phase phase) {
+  switch (phase) {
+  case Phase::Ingot:
+    return "ingot";
+  case Phase::Fused:
+    return "fused";
+  case Phase::Packed:
+    return "packed";
+  case Phase::Loops:
+    return "loops";
+  case Phase::LLVM:
+    return "llvm";
+  case Phase::LLVMIR:
+    return "llvm-ir";
+  case Phase::Asm:
+    return "asm";
+  case Phase::Obj:
+    return "obj";
+  case Phase::Exe:
+    return "exe";
+  }
+  llvm_unreachable("unknown phase");
+}
+
+std::optional<Phase> ingot::parsePhase(llvm::StringRef name) {
+  for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM, Phase::LLVMIR, Phase::Asm,
+                      Phase::Obj, Phase::Exe})
+    if (name == getPhaseName(phase))
+      return phase;
+  return std::nullopt;
+}
+
+llvm::StringRef ingot::getStorageTypeName(StorageType type) {
+  switch (type) {
+  case StorageType::Auto:
+    return "auto";
+  case StorageType::F32:
+    return "f32";
+  case StorageType::BF16:
+    return "bf16";
+  case StorageType::F16:
+    return "f16";
+  }
+  llvm_unreachable("unknown storage type");
+}
+
+std::optional<StorageType> ingot::parseStorageType(llvm::StringRef name) {
+  for (StorageType type : {StorageType::Auto, StorageType::F32, StorageType::BF16, StorageType::F16})
+    if (name == getStorageTypeName(type))
+      return type;
+  return std::nullopt;
+}
+
+llvm::StringRef ingot::getAttentionLoweringName(AttentionLowering lowering) {
+  return lowering == AttentionLowering::Naive ? "naive" : "tiled";
+}
+
+std::optional<AttentionLowering> ingot::parseAttentionLowering(llvm::StringRef name) {
+  for (AttentionLowering lowering : {AttentionLowering::Naive, AttentionLowering::Tiled})
+    if (name == getAttentionLoweringName(lowering))
+      return lowering;
+  return std::nullopt;
+}

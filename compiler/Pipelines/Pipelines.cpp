@@ -1,0 +1,59 @@
+//===- Pipelines.cpp - The sequence of passes of each phase -------------------------------------------------------===//
+//
+// See Pipelines.h.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Pipelines/Pipelines.h"
+#include "compiler/Transforms/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+using namespace ingot;
+
+CompileOptions PipelineOptions::toCompileOptions() const {
+  CompileOptions options;
+  options.dtype = dtype;
+  options.attention = attention;
+  options.fuse = fuse;
+  if (!cpus.empty())
+    options.cpus.assign(cpus.begin(), cpus.end());
+  return options;
+}
+
+/// The check of the contract of `phase`.
+static std::unique_ptr<Pass> verify(Phase phase) {
+  return createVerifyPhasePass(VerifyPhasePassOptions{getPhaseName(phase).str()});
+}
+
+void ingot::populateFusedPipeline(OpPassManager &pm, const CompileOptions &options) {
+  pm.addPass(verify(Phase::Ingot));
+  if (options.fuse) {
+    pm.addNestedPass<func::FuncOp>(createFuseQKVPass());
+    pm.addNestedPass<func::FuncOp>(createFuseQKNormRopeAppendPass());
+    pm.addNestedPass<func::FuncOp>(createFuseGateUpPass());
+    // Before the epilogues: a sum whose norm is at hand is worth more there.
+    pm.addNestedPass<func::FuncOp>(createFuseAddRMSNormPass());
+    pm.addNestedPass<func::FuncOp>(createFuseLinearEpiloguePass());
+  }
+  pm.addPass(verify(Phase::Fused));
+}
+
+void ingot::populatePackedPipeline(OpPassManager &pm, const CompileOptions &options) {
+  pm.addPass(createMergeParametersPass());
+  pm.addPass(createSelectLayoutPass(SelectLayoutPassOptions{getStorageTypeName(options.dtype).str()}));
+  pm.addPass(createPackParametersPass());
+  pm.addPass(createPlanArenaPass());
+  pm.addPass(verify(Phase::Packed));
+}
+
+void ingot::registerPipelines() {
+  registerIngotTransformsPasses();
+  PassPipelineRegistration<PipelineOptions>(
+      "ingot-to-fused", "phase ingot to phase fused",
+      [](OpPassManager &pm, const PipelineOptions &options) { populateFusedPipeline(pm, options.toCompileOptions()); });
+  PassPipelineRegistration<PipelineOptions>("fused-to-packed", "phase fused to phase packed",
+                                            [](OpPassManager &pm, const PipelineOptions &options) {
+                                              populatePackedPipeline(pm, options.toCompileOptions());
+                                            });
+}

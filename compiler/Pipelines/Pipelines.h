@@ -1,0 +1,48 @@
+//===- Pipelines.h - The sequence of passes of each phase ---------------------------------------------------------===//
+//
+// One function for each step from a phase to the next, used by ingotc and, registered as a pass pipeline, by ingot-opt:
+// what `ingotc --emit=fused` prints, `ingot-opt --fused-to-packed` turns into what `ingotc --emit=packed` prints. All
+// that a later step needs to know stands in the IR or in the options.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#ifndef INGOT_COMPILER_PIPELINES_PIPELINES_H
+#define INGOT_COMPILER_PIPELINES_PIPELINES_H
+
+#include "compiler/Pipelines/Options.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+namespace ingot {
+
+/// ingot -> fused: checks the importer's contract, then the fusions (none with fuse = false).
+void populateFusedPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+/// fused -> packed: layouts and recipes of parameters, then the plan of the arena.
+void populatePackedPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+
+/// The options of the pipelines in ingot-opt: CompileOptions, as far as it decides what passes do.
+struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
+  Option<StorageType> dtype{*this, "dtype", llvm::cl::desc("how float weights are stored"),
+                            llvm::cl::init(StorageType::Auto),
+                            llvm::cl::values(clEnumValN(StorageType::Auto, "auto", "as in the checkpoint"),
+                                             clEnumValN(StorageType::F32, "f32", "32 bits"),
+                                             clEnumValN(StorageType::BF16, "bf16", "bfloat16"),
+                                             clEnumValN(StorageType::F16, "f16", "IEEE half"))};
+  Option<AttentionLowering> attention{
+      *this, "attention", llvm::cl::desc("which lowering of attention is used"),
+      llvm::cl::init(AttentionLowering::Tiled),
+      llvm::cl::values(clEnumValN(AttentionLowering::Naive, "naive", "one key after the other"),
+                       clEnumValN(AttentionLowering::Tiled, "tiled", "tiles of keys"))};
+  Option<bool> fuse{*this, "fuse", llvm::cl::desc("do the fusions"), llvm::cl::init(true)};
+  ListOption<std::string> cpus{*this, "cpus", llvm::cl::desc("CPU variants, in the order in which they are stored")};
+
+  /// These options over the defaults of CompileOptions.
+  CompileOptions toCompileOptions() const;
+};
+
+/// Registers the pipelines `ingot-to-fused` and `fused-to-packed`, and the passes they consist of.
+void registerPipelines();
+
+} // namespace ingot
+
+#endif // INGOT_COMPILER_PIPELINES_PIPELINES_H
