@@ -1,4 +1,5 @@
 //===- Evaluator.h - What every op of the dialect means, executed ------------------------------------------------===//
+//-------------===//
 //
 // The naive evaluator: plain loops over logical tensors, one op at a time, for
 // any stage of IR that is in the `ingot` dialect (fused forms, packed types and

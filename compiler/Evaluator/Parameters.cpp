@@ -1,4 +1,5 @@
 //===- Parameters.cpp - Recipes read row by row, random weights, rounding ----------------------------------------===//
+//-----===//
 
 #include "compiler/Evaluator/Parameters.h"
 #include "ingot_rt/random.h"

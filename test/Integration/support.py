@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from project import BUILD, ROOT  # noqa: E402
+from project import BUILD, LLVM_BIN, ROOT  # noqa: E402,F401
 
 CASES = os.path.join(ROOT, "test", "Integration", "cases")
 INGOTC = os.path.join(BUILD, "bin", "ingotc")
@@ -132,8 +132,8 @@ def logits(exe, tokens, *args):
 
 def hashes(exe, *sequences, args=()):
     """A hash of the bits of each row of logits, for all tokens of all sequences, in order."""
-    out = ok(exe, "logits", "--hash", "--tokens", ";".join(ids(s) for s in sequences), *args).text
-    return out.split("\n")[:-1] if out.endswith("\n") else out.split("\n")
+    lines = ok(exe, "logits", "--hash", "--tokens", ";".join(ids(s) for s in sequences), *args).text.splitlines()
+    return [line.split()[-1] for line in lines]  # sequence, position, hash
 
 
 def write_json(path, value):

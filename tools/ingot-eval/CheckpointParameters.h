@@ -1,4 +1,5 @@
 //===- CheckpointParameters.h - The evaluator's parameters from weight files -------------------------------------===//
+//--===//
 //
 // Joins two folders that do not know each other: compiler/Import reads weights,
 // compiler/Evaluator asks for them.

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""A damaged executable says what is wrong: a flipped byte of a weight in selftest, a cut or stripped file at its start."""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from support import LLVM_BIN, compiled, ok, run, scratch
+
+CASE = "llama-gqa-tied"
+
+
+def payload_start(exe):
+    """Where the weights begin: the first multiple of 64 KiB behind the ELF file's own end (its section headers)."""
+    text = subprocess.run([os.path.join(LLVM_BIN, "llvm-readelf"), "-h", exe], stdout=subprocess.PIPE, text=True, check=True).stdout
+    offset, size, count = (int(re.search(name + r"\D*(\d+)", text).group(1))
+                           for name in ("Start of section headers:", "Size of section headers:", "Number of section headers:"))
+    return (offset + size * count + 65535) // 65536 * 65536
+
+
+class Damage(unittest.TestCase):
+    def copy(self, name):
+        path = scratch(name)
+        shutil.copy(compiled(CASE), path)
+        return path
+
+    def test_whole(self):
+        result = ok(compiled(CASE), "selftest")
+        self.assertRegex(result.text + result.err, r"(?i)logits")
+
+    def test_flipped_weight(self):
+        exe = self.copy("flipped")
+        start, size = payload_start(exe), os.path.getsize(exe)
+        self.assertLess(start, size)
+        for place in (start + 1000, (start + size) // 2):
+            with open(exe, "r+b") as f:
+                f.seek(place)
+                byte = f.read(1)[0]
+                f.seek(place)
+                f.write(bytes([byte ^ 0x40]))
+            result = run(exe, "selftest")
+            self.assertEqual(result.code, 1, str(result))
+            self.assertRegex(result.text + result.err, r"(?i)hash")
+            with open(exe, "r+b") as f:
+                f.seek(place)
+                f.write(bytes([byte]))
+        ok(exe, "selftest")
+
+    def test_cut(self):
+        for cut in (1, 4096, 100000):
+            exe = self.copy(f"cut-{cut}")
+            os.truncate(exe, os.path.getsize(exe) - cut)
+            for verb in (("logits", "--hash", "--tokens", "1"), ("info",)):
+                result = run(exe, *verb)
+                self.assertEqual(result.code, 1, str(result))
+                self.assertRegex(result.err, r"error: .*(?i:truncat|cut|expected)")
+
+    def test_stripped(self):
+        exe = self.copy("stripped")
+        subprocess.run([os.path.join(LLVM_BIN, "llvm-strip"), exe], check=True)
+        result = run(exe, "logits", "--hash", "--tokens", "1")
+        self.assertEqual(result.code, 1, str(result))
+        self.assertRegex(result.err, r"error: .*(?i:strip|payload|truncat|cut)")
+
+    def test_separate_weights_of_another_model(self):
+        one, other = compiled(CASE, "--weights=separate"), compiled("llama-mha", "--weights=separate")
+        self.assertTrue(os.path.exists(one + ".weights"))
+        ok(one, "logits", "--hash", "--tokens", "1")
+        shutil.copy(one + ".weights", scratch("kept"))
+        shutil.copy(other + ".weights", one + ".weights")
+        result = run(one, "logits", "--hash", "--tokens", "1")
+        self.assertEqual(result.code, 1, str(result))
+        os.remove(one + ".weights")
+        result = run(one, "logits", "--hash", "--tokens", "1")
+        self.assertEqual(result.code, 1, str(result))
+        self.assertIn(".weights", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""An executable runs in a root directory that holds nothing but it, with an empty environment, and writes nothing."""
+import os
+import shutil
+import unittest
+
+from support import compiled, ok, scratch
+
+
+class EmptyRoot(unittest.TestCase):
+    def test_every_verb_that_needs_no_input(self):
+        exe, root = compiled("llama-gqa-tied"), scratch("root")
+        os.makedirs(root)
+        shutil.copy(exe, os.path.join(root, "model"))
+        os.chmod(root, 0o555)
+        change = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--root", root]
+        for verb in (("logits", "--tokens", "1,5,9;7", "--hash"), ("generate", "--tokens", "1", "-n", "5", "--greedy", "--json"),
+                     ("info",), ("selftest",)):
+            with self.subTest(verb[0]):
+                inside, outside = ok(*change, "/model", *verb, env={}), ok(exe, *verb)
+                if verb[0] == "logits":
+                    self.assertEqual(inside.out, outside.out)
+                if verb[0] == "generate":
+                    self.assertEqual(inside.json["tokens"], outside.json["tokens"])
+        self.assertEqual(os.listdir(root), ["model"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""The same input and flags give the same bytes, from any folder, of a copied model, and with what another build folder
+puts into executables."""
+import filecmp
+import os
+import shutil
+import unittest
+
+from support import BUILD, INGOTC, ROOT, case_model, compiled, ok, scratch
+
+
+class Reproducible(unittest.TestCase):
+    def test_two_folders(self):
+        for case, args in (("llama-gqa-tied", ()), ("llama-bf16", ("--dtype=f16",)), ("gguf-q8_0", ()), ("qwen3", ("--weights=random:7",))):
+            with self.subTest(case):
+                model = case_model(case)
+                one = compiled(case, *args)
+                other = scratch(f"elsewhere-{case}/deeper")
+                os.makedirs(other)
+                copy = os.path.join(other, os.path.basename(model))
+                (shutil.copytree if os.path.isdir(model) else shutil.copy)(model, copy)
+                ok(INGOTC, os.path.basename(model), "-o", "again", *args, cwd=other)
+                self.assertTrue(filecmp.cmp(one, os.path.join(other, "again"), shallow=False), f"{case}: the bytes differ")
+
+    def test_another_build_folder(self):
+        """All of an executable that is not computed from the model comes from lib/ingot: another build makes the same."""
+        build = scratch("another build")
+        cache = {}
+        with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as f:
+            for line in f:
+                name, found, value = line.strip().partition("=")
+                if found:
+                    cache[name.split(":")[0]] = value
+        environment = dict(os.environ, CCACHE_DISABLE="1")
+        ok("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={cache['CMAKE_BUILD_TYPE']}",
+           f"-DCMAKE_C_COMPILER={cache['CMAKE_C_COMPILER']}", f"-DCMAKE_CXX_COMPILER={cache['CMAKE_CXX_COMPILER']}", env=environment)
+        ok("cmake", "--build", build, "--target", "ingot_rt", env=environment)
+        here, there = os.path.join(BUILD, "lib", "ingot"), os.path.join(build, "lib", "ingot")
+        names = sorted(os.path.relpath(os.path.join(d, f), there) for d, _, fs in os.walk(there) for f in fs)
+        self.assertTrue(any(n.endswith("ingot_rt.o") for n in names), names)
+        for name in names:
+            self.assertTrue(filecmp.cmp(os.path.join(here, name), os.path.join(there, name), shallow=False), f"{name}: the bytes differ")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
