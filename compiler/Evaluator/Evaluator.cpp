@@ -1,5 +1,4 @@
 //===- Evaluator.cpp - The interpreter of the ingot dialect ------------------------------------------------------===//
-//-------------------===//
 //
 // One method per op, in the order of IngotOps.td, templated on the type in
 // which activations are held and sums are made (float or double).

@@ -1,5 +1,4 @@
 //===- Evaluator.h - What every op of the dialect means, executed ------------------------------------------------===//
-//-------------===//
 //
 // The naive evaluator: plain loops over logical tensors, one op at a time, for
 // any stage of IR that is in the `ingot` dialect (fused forms, packed types and

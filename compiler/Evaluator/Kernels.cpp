@@ -1,5 +1,4 @@
 //===- Kernels.cpp - Products of rows with 16 features of a matrix -----------------------------------------------===//
-//------------===//
 //
 // One definition, compiled for the baseline and, on x86-64, for machines with
 // FMA: where the instruction is missing, every fused multiply-add is a call of

@@ -1,5 +1,4 @@
 //===- Kernels.h - The evaluator's one loop that has to be quick -------------------------------------------------===//
-//--------------===//
 //
 // Products of rows with 16 features of a matrix. The features lie across the
 // lanes of a vector and every lane is one chain over K, so that the result is

@@ -1,5 +1,4 @@
 //===- Parameters.cpp - Recipes read row by row, random weights, rounding ----------------------------------------===//
-//-----===//
 
 #include "compiler/Evaluator/Parameters.h"
 #include "ingot_rt/random.h"

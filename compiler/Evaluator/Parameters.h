@@ -1,5 +1,4 @@
 //===- Parameters.h - Parameters of one layer, read row by row ---------------------------------------------------===//
-//----------------===//
 //
 // A parameter's logical tensor is its source or what its recipe makes. Neither
 // is ever built: rows are computed when they are asked for.

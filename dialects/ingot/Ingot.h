@@ -1,6 +1,8 @@
-//===- Ingot.h - The ingot dialect for C++ ------------------------------------------------------------------------===//
+//===- Ingot.h - The ingot dialect for C++
+//------------------------------------------------------------------------===//
 //
-// Everything that the rest of the compiler includes of the dialect: the dialect itself, enums, attributes, types, ops.
+// Everything that the rest of the compiler includes of the dialect: the dialect
+// itself, enums, attributes, types, ops.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -14,6 +16,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -25,8 +28,17 @@ struct CacheResource : public mlir::SideEffects::Resource::Base<CacheResource> {
 
 /// The module's attribute that holds a `#ingot.model`.
 inline constexpr llvm::StringLiteral modelAttrName = "ingot.model";
-/// The function that computes logits from a batch: (!ingot.batch, !ingot.kv_cache) -> tensor<?xVxf32>.
+/// The function that computes logits from a batch: (!ingot.batch,
+/// !ingot.kv_cache) -> tensor<?xVxf32>.
 inline constexpr llvm::StringLiteral forwardName = "forward";
+
+/// Elements that no tensor and no cache may reach: what is below can be multiplied by a size in bytes, by a number of
+/// layers or of tokens without leaving 64 bits.
+inline constexpr int64_t maxElements = int64_t(1) << 48;
+/// True for tensor<?xNxf32> with N > 0.
+bool isActivationType(mlir::Type type);
+/// True for a static tensor of f32, bf16 or f16 with 1 to 3 dimensions, none of them 0, and few enough elements.
+bool isParameterType(mlir::Type type);
 } // namespace ingot
 
 #include "dialects/ingot/IngotDialect.h.inc"

@@ -11,6 +11,7 @@ include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/BuiltinAttributes.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "mlir/IR/TensorEncoding.td"
 
 def Ingot_Dialect : Dialect {
   let name = "ingot";
@@ -24,6 +25,7 @@ def Ingot_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::func::FuncDialect"];
+  let hasOperationAttrVerify = 1;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -70,6 +72,8 @@ def Ingot_KVCacheType : Ingot_Type<"KVCache", "kv_cache"> {
   let description = [{
     `!ingot.kv_cache<layers x kv_heads x head_dim x element>`. A resource: `kv_append` writes it, `attention` reads it.
 
+    Constraints: every size is positive and their product is less than 2^48; the element type is f32, f16 or bf16.
+
     Example: `!ingot.kv_cache<30 x 3 x 64 x f16>`
   }];
   let parameters = (ins "int64_t":$layers, "int64_t":$kvHeads, "int64_t":$headDim, "::mlir::Type":$elementType);
@@ -81,7 +85,9 @@ def Ingot_KVCacheType : Ingot_Type<"KVCache", "kv_cache"> {
 // Attributes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-class Ingot_Attr<string name, string attrMnemonic> : AttrDef<Ingot_Dialect, name> { let mnemonic = attrMnemonic; }
+class Ingot_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<Ingot_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+}
 
 def Ingot_RunAttr : Ingot_Attr<"Run", "run"> {
   let summary = "consecutive layers of one kind";
@@ -97,17 +103,25 @@ def Ingot_RunAttr : Ingot_Attr<"Run", "run"> {
 
 def Ingot_ModelAttr : Ingot_Attr<"Model", "model"> {
   let summary = "what is known of a model as a whole: the module's attribute `ingot.model`";
+  let description = [{
+    Constraints: every number is positive; the architecture is named.
+
+    Example: `#ingot.model<name = "tiny", architecture = "llama", vocab = 128, hidden = 32, intermediate = 64, heads = 2, maxContext = 256, maxBatch = 8, maxStepTokens = 64>`
+  }];
   let parameters = (ins
     "::mlir::StringAttr":$name, "::mlir::StringAttr":$architecture, "int64_t":$vocab, "int64_t":$hidden,
     "int64_t":$intermediate, "int64_t":$heads, "int64_t":$maxContext, "int64_t":$maxBatch, "int64_t":$maxStepTokens);
   let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
 }
 
-def Ingot_PackedAttr : Ingot_Attr<"Packed", "packed"> {
+def Ingot_PackedAttr : Ingot_Attr<"Packed", "packed", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "encoding of a parameter's tensor type: its layout in memory";
   let description = [{
     `segments` is the number of chains into which the sums over K are cut, which lie outermost. See ingot_rt/abi.h for
     the index formulas. `panel_pairs` is on a `tensor<2xNxKxT>`: two matrices whose panels alternate.
+
+    Constraints: `segments` is positive, and 1 in layout `rows`; `panels` is on a matrix, `panel_pairs` on two.
 
     Example: `tensor<576x1536xbf16, #ingot.packed<panels, segments = 8>>`
   }];
@@ -116,6 +130,7 @@ def Ingot_PackedAttr : Ingot_Attr<"Packed", "packed"> {
   let genVerifyDecl = 1;
 }
 
+// In an op both are printed as their bare word, by custom<Word>.
 def Ingot_RotaryStyleAttr : EnumAttr<Ingot_Dialect, Ingot_RotaryStyle, "rotary_style">;
 def Ingot_ActivationAttr : EnumAttr<Ingot_Dialect, Ingot_Activation, "activation">;
 
@@ -125,14 +140,16 @@ def Ingot_ActivationAttr : EnumAttr<Ingot_Dialect, Ingot_Activation, "activation
 
 /// A row of features for each token.
 def Ingot_Activations : Type<
-    And<[RankedTensorOf<[F32]>.predicate, HasAnyRankOfPred<[2]>,
-         CPred<"::llvm::cast<::mlir::RankedTensorType>($_self).isDynamicDim(0)">,
-         CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).isDynamicDim(1)">]>,
-    "tensor<?xNxf32> of activations", "::mlir::RankedTensorType">;
+    CPred<"::ingot::isActivationType($_self)">, "tensor<?xNxf32> of activations", "::mlir::RankedTensorType">;
 
 /// A parameter, or what a recipe makes on the way to one.
 def Ingot_ParameterTensor : Type<
-    And<[RankedTensorOf<[F32, BF16, F16]>.predicate, HasStaticShapePred, HasAnyRankOfPred<[1, 2, 3]>]>,
-    "static tensor of f32, bf16 or f16", "::mlir::RankedTensorType">;
+    CPred<"::ingot::isParameterType($_self)">,
+    "static, not empty tensor of f32, bf16 or f16 of rank 1 to 3", "::mlir::RankedTensorType">;
+
+/// A parameter whose layout in memory is not chosen yet.
+def Ingot_LogicalTensor : Type<
+    And<[Ingot_ParameterTensor.predicate, CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>,
+    Ingot_ParameterTensor.summary # " without encoding", "::mlir::RankedTensorType">;
 
 #endif // INGOT_BASE_TD

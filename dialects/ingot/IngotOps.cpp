@@ -6,11 +6,27 @@
 
 #include "dialects/ingot/Ingot.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/PatternMatch.h"
 #include <cmath>
 
 using namespace mlir;
 using namespace ingot;
+
+/// custom<Word>: an enum attribute as its bare word. The generated printer of such an attribute writes a second blank.
+template <typename EnumAttr>
+static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
+  auto value = FieldParser<decltype(attribute.getValue())>::parse(parser);
+  if (failed(value))
+    return failure();
+  attribute = EnumAttr::get(parser.getContext(), *value);
+  return success();
+}
+
+template <typename EnumAttr>
+static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
+  printer << stringifyEnum(attribute.getValue());
+}
 
 #define GET_OP_CLASSES
 #include "dialects/ingot/IngotOps.cpp.inc"
@@ -52,8 +68,11 @@ LogicalResult ParameterOp::verify() {
     return emitOpError("C2: expected a source ") << (getKind() ? "with" : "without") << " '{layer}' "
                                                  << (getKind() ? "in" : "outside") << " a kind, got '" << name << "'";
   };
-  if (getSource())
+  if (getSource()) {
+    if (getTensorType().getEncoding())
+      return emitOpError("C5: expected a type without encoding for a source, got ") << getType();
     return checkName(*getSource());
+  }
   Value yielded = getYielded();
   if (!yielded)
     return emitOpError("C4: expected a recipe that ends with ingot.yield");
@@ -118,7 +137,30 @@ LogicalResult StackOp::verify() {
   return success();
 }
 
-OpFoldResult ConvertOp::fold(FoldAdaptor) { return getInput().getType() == getType() ? getInput() : OpFoldResult(); }
+OpFoldResult ConcatOp::fold(FoldAdaptor) { return getInputs().size() == 1 ? getInputs().front() : OpFoldResult(); }
+
+LogicalResult ConcatOp::canonicalize(ConcatOp op, PatternRewriter &rewriter) {
+  SmallVector<Value> inputs;
+  for (Value input : op.getInputs())
+    if (auto inner = input.getDefiningOp<ConcatOp>())
+      llvm::append_range(inputs, inner.getInputs());
+    else
+      inputs.push_back(input);
+  if (inputs.size() == op.getInputs().size())
+    return rewriter.notifyMatchFailure(op, "no input is a concat of several tensors");
+  rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), inputs);
+  return success();
+}
+
+OpFoldResult ConvertOp::fold(FoldAdaptor) {
+  if (getInput().getType() == getType())
+    return getInput();
+  // T -> f32 -> T: float32 holds every value of the narrower types, so that rounding back changes nothing.
+  auto inner = getInput().getDefiningOp<ConvertOp>();
+  if (inner && inner.getInput().getType() == getType() && inner.getType().getElementType().isF32())
+    return inner.getInput();
+  return {};
+}
 
 LogicalResult PackOp::verify() {
   RankedTensorType from = tensorType(getInput()), to = tensorType(getResult());
@@ -134,6 +176,14 @@ LogicalResult RotaryOp::verify() {
   if (getInvFreq().empty() || (getLongInvFreq() && getLongInvFreq()->size() != getInvFreq().size()))
     return emitOpError("C2: expected as many long_inv_freq as inv_freq, at least one, got ")
            << (getLongInvFreq() ? getLongInvFreq()->size() : 0) << " and " << getInvFreq().size();
+  if (!getScaling().isFinite())
+    return emitOpError("C3: expected a finite scaling, got ") << getScaling().convertToFloat();
+  for (ArrayRef<float> frequencies : {getInvFreq(), getLongInvFreq().value_or(ArrayRef<float>())})
+    for (float frequency : frequencies)
+      if (!std::isfinite(frequency))
+        return emitOpError("C3: expected finite frequencies, got ") << frequency;
+  if (getLongFrom() && static_cast<int64_t>(*getLongFrom()) <= 0)
+    return emitOpError("C4: expected a positive long_from, got ") << static_cast<int64_t>(*getLongFrom());
   return success();
 }
 
@@ -209,8 +259,10 @@ LogicalResult KVAppendOp::verify() { return verifyHeads(*this, "C1", getCache().
 LogicalResult AttentionOp::verify() {
   if (failed(verifyHeads(*this, "C1", getCache().getType(), getQuery(), Value())))
     return failure();
-  if (getWindow() && *getWindow() <= 0)
-    return emitOpError("C2: expected a positive window, got ") << *getWindow();
+  if (getWindow() && static_cast<int64_t>(*getWindow()) <= 0)
+    return emitOpError("C2: expected a positive window, got ") << static_cast<int64_t>(*getWindow());
+  if (!getScale().isFinite())
+    return emitOpError("C3: expected a finite scale, got ") << getScale().convertToFloat();
   return success();
 }
 
@@ -252,6 +304,22 @@ LogicalResult LayersOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult LayersOp::canonicalize(LayersOp op, PatternRewriter &rewriter) {
+  SmallVector<Attribute> merged;
+  for (auto run : op.getRuns().getAsRange<RunAttr>()) {
+    auto last = merged.empty() ? RunAttr() : cast<RunAttr>(merged.back());
+    // C3 makes the second run of a kind start where the first one ends.
+    if (last && last.getKind() == run.getKind())
+      merged.back() = RunAttr::get(run.getContext(), run.getKind(), last.getFirst(), last.getCount() + run.getCount());
+    else
+      merged.push_back(run);
+  }
+  if (merged.size() == op.getRuns().size())
+    return rewriter.notifyMatchFailure(op, "no two runs of one kind follow each other");
+  rewriter.modifyOpInPlace(op, [&] { op.setRunsAttr(rewriter.getArrayAttr(merged)); });
+  return success();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Fused forms
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -266,6 +334,8 @@ LogicalResult QKNormRopeAppendOp::verify() {
   for (Value norm : {getQNorm(), getKNorm()})
     if (norm && (tensorType(norm).getRank() != 1 || tensorType(norm).getDimSize(0) != cache.getHeadDim()))
       return emitOpError("C1: expected norms of ") << cache.getHeadDim() << " elements, got " << norm.getType();
+  if (getEps() && (!getEps()->isFinite() || getEps()->isNegative() || getEps()->isZero()))
+    return emitOpError("C4: expected a positive finite eps, got ") << getEps()->convertToFloat();
   return verifyHeads(*this, "C3", cache, getQuery(), getKey());
 }
 

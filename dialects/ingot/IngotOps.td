@@ -41,6 +41,7 @@ def Ingot_ParameterOp : Ingot_Op<"parameter", [Symbol, IsolatedFromAbove, Single
     - C2: with `kind`, the source names `{layer}`; without, it does not.
     - C3: `kind` names a function of the module.
     - C4: the recipe yields `type`.
+    - C5: with `source`, `type` has no encoding: a checkpoint's tensor lies as it lies.
 
     Example:
     ```mlir
@@ -95,7 +96,7 @@ def Ingot_SourceOp : Ingot_PureOp<"source", [HasParent<"ParameterOp">]> {
     Example: see `parameter`.
   }];
   let arguments = (ins StrAttr:$name);
-  let results = (outs Ingot_ParameterTensor:$result);
+  let results = (outs Ingot_LogicalTensor:$result);
   let assemblyFormat = "$name attr-dict `:` type($result)";
 }
 
@@ -111,10 +112,12 @@ def Ingot_ConcatOp : Ingot_PureOp<"concat", [HasParent<"ParameterOp">]> {
     %2 = ingot.concat %0, %1 : (tensor<32x16xf32>, tensor<8x16xf32>) -> tensor<40x16xf32>
     ```
   }];
-  let arguments = (ins Variadic<Ingot_ParameterTensor>:$inputs);
-  let results = (outs Ingot_ParameterTensor:$result);
+  let arguments = (ins Variadic<Ingot_LogicalTensor>:$inputs);
+  let results = (outs Ingot_LogicalTensor:$result);
   let assemblyFormat = "$inputs attr-dict `:` functional-type($inputs, $result)";
   let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
 }
 
 def Ingot_StackOp : Ingot_PureOp<"stack", [HasParent<"ParameterOp">]> {
@@ -125,8 +128,8 @@ def Ingot_StackOp : Ingot_PureOp<"stack", [HasParent<"ParameterOp">]> {
 
     Example: `%2 = ingot.stack %0, %1 : tensor<32x16xf32>, tensor<32x16xf32> -> tensor<2x32x16xf32>`
   }];
-  let arguments = (ins Variadic<Ingot_ParameterTensor>:$inputs);
-  let results = (outs Ingot_ParameterTensor:$result);
+  let arguments = (ins Variadic<Ingot_LogicalTensor>:$inputs);
+  let results = (outs Ingot_LogicalTensor:$result);
   let assemblyFormat = "$inputs attr-dict `:` type($inputs) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -134,12 +137,12 @@ def Ingot_StackOp : Ingot_PureOp<"stack", [HasParent<"ParameterOp">]> {
 def Ingot_ConvertOp : Ingot_PureOp<"convert", [HasParent<"ParameterOp">, SameOperandsAndResultShape]> {
   let summary = "another element type, in a recipe";
   let description = [{
-    Rounds to nearest, ties to even; widening is exact.
+    Rounds to nearest, ties to even; widening is exact, and undone by rounding back.
 
     Example: see `parameter`.
   }];
-  let arguments = (ins Ingot_ParameterTensor:$input);
-  let results = (outs Ingot_ParameterTensor:$result);
+  let arguments = (ins Ingot_LogicalTensor:$input);
+  let results = (outs Ingot_LogicalTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasFolder = 1;
 }
@@ -152,7 +155,7 @@ def Ingot_PackOp : Ingot_PureOp<"pack", [HasParent<"ParameterOp">]> {
 
     Example: see `parameter`.
   }];
-  let arguments = (ins Ingot_ParameterTensor:$input);
+  let arguments = (ins Ingot_LogicalTensor:$input);
   let results = (outs Ingot_ParameterTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;
@@ -174,6 +177,8 @@ def Ingot_RotaryOp : Ingot_Op<"rotary", [Symbol]> {
     Constraints:
     - C1: `long_inv_freq` and `long_from` are both there or both absent.
     - C2: `long_inv_freq` has as many elements as `inv_freq`, which has at least one.
+    - C3: frequencies and scaling are finite.
+    - C4: `long_from` is positive.
 
     Example: `ingot.rotary @rotary half inv_freq = [1.0, 0.01] scaling = 1.0`
   }];
@@ -181,7 +186,7 @@ def Ingot_RotaryOp : Ingot_Op<"rotary", [Symbol]> {
                        F32Attr:$scaling, OptionalAttr<DenseF32ArrayAttr>:$long_inv_freq,
                        OptionalAttr<I64Attr>:$long_from);
   let assemblyFormat = [{
-    $sym_name $style `inv_freq` `=` $inv_freq `scaling` `=` $scaling
+    $sym_name custom<Word>($style) `inv_freq` `=` $inv_freq `scaling` `=` $scaling
     (`long_inv_freq` `=` $long_inv_freq^ `long_from` `=` $long_from)? attr-dict
   }];
   let hasVerifier = 1;
@@ -242,7 +247,7 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = [{
     $input `weights` `(` $weights `:` type($weights) `)` (`bias` `(` $biases^ `:` type($biases) `)`)?
-    (`gated` $gated^)? (`residual` `(` $residual^ `:` type($residual) `)`)? (`row_parallel` $row_parallel^)? attr-dict
+    (`gated` custom<Word>($gated)^)? (`residual` `(` $residual^ `:` type($residual) `)`)? (`row_parallel` $row_parallel^)? attr-dict
     `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
@@ -300,7 +305,7 @@ def Ingot_KVAppendOp : Ingot_Op<"kv_append", [AllTypesMatch<["key", "value"]>]> 
   let arguments = (ins Ingot_Activations:$key, Ingot_Activations:$value, Ingot_BatchType:$batch,
                        Arg<Ingot_KVCacheType, "", [MemWriteAt<0, PartialEffect>]>:$cache, Index:$layer);
   let assemblyFormat = [{
-    $key `,` $value `,` $batch `,` $cache `[` $layer `]` attr-dict `:` type($key) `,` type($cache)
+    $key `,` $value `,` $batch `,` $cache `[` $layer `]` attr-dict `:` type($key) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }
@@ -316,6 +321,7 @@ def Ingot_AttentionOp : Ingot_Op<"attention", [AllTypesMatch<["query", "result"]
     Constraints:
     - C1: the query's features are a multiple of kv_heads * head_dim of the cache.
     - C2: the window, if there is one, is positive.
+    - C3: the scale is finite.
 
     Example:
     ```mlir
@@ -328,14 +334,14 @@ def Ingot_AttentionOp : Ingot_Op<"attention", [AllTypesMatch<["query", "result"]
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = [{
     $query `,` $batch `,` $cache `[` $layer `]` `scale` `=` $scale (`window` `=` $window^)? attr-dict `:`
-    type($query) `,` type($cache)
+    type($query) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }
 
 def Ingot_AddOp : Ingot_ElementwiseOp<"add", [Commutative]> {
   let summary = "sum of two activations, such as a residual";
-  let description = "Example: `%z = ingot.add %x, %y : tensor<?x32xf32>`";
+  let description = "result = lhs + rhs. Example: `%z = ingot.add %x, %y : tensor<?x32xf32>`";
   let arguments = (ins Ingot_Activations:$lhs, Ingot_Activations:$rhs);
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
@@ -343,7 +349,7 @@ def Ingot_AddOp : Ingot_ElementwiseOp<"add", [Commutative]> {
 
 def Ingot_MulOp : Ingot_ElementwiseOp<"mul", [Commutative]> {
   let summary = "product of two activations, element by element";
-  let description = "Example: `%z = ingot.mul %x, %y : tensor<?x32xf32>`";
+  let description = "result = lhs * rhs. Example: `%z = ingot.mul %x, %y : tensor<?x32xf32>`";
   let arguments = (ins Ingot_Activations:$lhs, Ingot_Activations:$rhs);
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = "$lhs `,` $rhs attr-dict `:` type($result)";
@@ -351,7 +357,7 @@ def Ingot_MulOp : Ingot_ElementwiseOp<"mul", [Commutative]> {
 
 def Ingot_SiLUOp : Ingot_ElementwiseOp<"silu"> {
   let summary = "x / (1 + exp(-x))";
-  let description = "Example: `%y = ingot.silu %x : tensor<?x32xf32>`";
+  let description = "result = input / (1 + exp(-input)). Example: `%y = ingot.silu %x : tensor<?x32xf32>`";
   let arguments = (ins Ingot_Activations:$input);
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = "$input attr-dict `:` type($result)";
@@ -406,8 +412,9 @@ def Ingot_LayersOp : Ingot_Op<"layers", [AllTypesMatch<["input", "result"]>, Dec
                        TypedArrayAttrBase<Ingot_RunAttr, "runs of layers">:$runs);
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = [{
-    $input `,` $batch `,` $cache $runs attr-dict `:` type($input) `,` type($cache)
+    $input `,` $batch `,` $cache $runs attr-dict `:` type($input) `,` qualified(type($cache))
   }];
+  let hasCanonicalizeMethod = 1;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -446,7 +453,7 @@ def Ingot_GatedActOp : Ingot_ElementwiseOp<"gated_act"> {
   }];
   let arguments = (ins Ingot_ActivationAttr:$activation, Ingot_Activations:$gate, Ingot_Activations:$up);
   let results = (outs Ingot_Activations:$result);
-  let assemblyFormat = "$activation $gate `,` $up attr-dict `:` type($result)";
+  let assemblyFormat = "custom<Word>($activation) $gate `,` $up attr-dict `:` type($result)";
 }
 
 def Ingot_QKNormRopeAppendOp : Ingot_Op<"qk_norm_rope_append",
@@ -461,6 +468,7 @@ def Ingot_QKNormRopeAppendOp : Ingot_Op<"qk_norm_rope_append",
     - C1: q_norm, k_norm and eps are all there or all absent; the norms have head_dim elements.
     - C2: the rotary's head_dim is the cache's.
     - C3: keys and values have kv_heads * head_dim features, queries a multiple of it.
+    - C4: eps, if it is there, is positive and finite.
 
     Example:
     ```mlir
@@ -476,7 +484,7 @@ def Ingot_QKNormRopeAppendOp : Ingot_Op<"qk_norm_rope_append",
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $batch `,` $cache `[` $layer `]` `,` $rotary
     (`norms` `(` $q_norm^ `,` $k_norm `:` type($q_norm) `,` type($k_norm) `)`)? (`eps` `=` $eps^)? attr-dict `:`
-    type($query) `,` type($key) `,` type($cache)
+    type($query) `,` type($key) `,` qualified(type($cache))
   }];
   let hasVerifier = 1;
 }

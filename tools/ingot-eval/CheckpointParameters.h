@@ -1,5 +1,4 @@
 //===- CheckpointParameters.h - The evaluator's parameters from weight files -------------------------------------===//
-//--===//
 //
 // Joins two folders that do not know each other: compiler/Import reads weights,
 // compiler/Evaluator asks for them.

@@ -1,5 +1,4 @@
 //===- ingot-eval.cpp - Evaluates IR in the ingot dialect, or compares two ---------------------------------------===//
-//----===//
 //
 // Runs @forward on tokens, or any function on inputs that a seed defines, with
 // the naive evaluator. `--compare` evaluates two modules on the same inputs and

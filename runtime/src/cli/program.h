@@ -1,0 +1,85 @@
+// What all verbs share: the payload with its tables, the tokenizer, defaults, and sessions sized to the machine.
+#ifndef INGOT_RUNTIME_CLI_PROGRAM_H
+#define INGOT_RUNTIME_CLI_PROGRAM_H
+
+#include "cli/arguments.h"
+#include "engine/engine.h"
+#include "payload/payload.h"
+#include "platform/machine.h"
+#include "pool/pool.h"
+#include "sampler/sampler.h"
+#include "support/output.h"
+#include "tokenizer/tokenizer.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ingot::rt {
+
+/// The executable: its model and what the compiler stored for it.
+class Program {
+public:
+  Program(const ingot_rt_model &model, Payload payload, std::string name)
+      : model(model), payload(std::move(payload)), name(std::move(name)) {}
+
+  /// Reads the tables that every verb may need.
+  Error open();
+
+  /// The tokenizer, or an error that says the model was compiled without one.
+  Result<Tokenizer> needTokenizer() const;
+
+  const ingot_rt_model &model;
+  Payload payload;
+  std::string name;                                       ///< as it was called, for usage lines
+  Output out{1};                                          ///< stdout
+  const ingot_rt_generation_defaults *defaults = nullptr; ///< null when the executable holds none
+  std::vector<int32_t> endTokens;
+  std::optional<Tokenizer> tokenizer;
+};
+
+/// What a verb needs of a session.
+struct SessionNeeds {
+  uint64_t sequences = 1;  ///< in one step
+  uint64_t rows = 0;       ///< of logits in one step; 0: one for each sequence
+  uint64_t stepTokens = 0; ///< 0: as compiled
+};
+
+/// A loaded model, ready to step. Members are in the order of their dependence.
+struct Session {
+  const ingot_rt_variant *variant = nullptr;
+  std::unique_ptr<Pool> pool;
+  Weights weights;
+  SessionLimits limits;
+  MemoryPlan plan;
+  std::unique_ptr<Engine> engine;
+};
+
+/// Options of every verb that loads the model.
+#define INGOT_SESSION_OPTIONS                                                                                          \
+  {"threads t", "N", "workers (default: the physical cores this process may use)"},                                    \
+      {"ctx c", "N", "positions of a sequence (default: what fits in memory, up to the compiled maximum)"},            \
+      {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},                    \
+      {"help h", nullptr, "this text"}
+
+/// Chooses limits: context and cache as given, or as much as fits. A reduction is told on stderr; what cannot fit is an
+/// error that names both numbers.
+Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
+                                   bool quiet);
+/// The CPU variant by --cpu-variant, INGOT_CPU or the machine.
+Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, const Arguments &arguments);
+Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &arguments, const SessionNeeds &needs);
+
+/// The contents of a file, or of stdin for "-".
+Result<std::string> readText(const std::string &path);
+/// The value of `--tokens`-like options: ids, "@FILE" or "-"; given several times, one sequence after the other.
+Result<std::vector<std::vector<int32_t>>> readTokenLists(const Arguments &arguments, const char *name);
+
+/// A note on stderr.
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/// "1.5 GiB".
+std::string bytesText(uint64_t bytes);
+
+} // namespace ingot::rt
+#endif // INGOT_RUNTIME_CLI_PROGRAM_H

@@ -1,0 +1,88 @@
+// Signals on futexes, barriers and the pool's threads; also the barrier that compiled code calls.
+#include "pool/pool.h"
+
+#include "ingot_rt/abi.h"
+
+#include <climits>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace ingot::rt {
+
+namespace {
+/// About 30 to 60 microseconds: longer than the gap between two barriers of a small model's layer.
+constexpr uint32_t spinsWhenAlone = 1000;
+
+void futex(std::atomic<uint32_t> &word, int operation, uint32_t value) {
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
+  syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
+}
+} // namespace
+
+void Signal::waitWhile(uint32_t old, uint32_t spins) {
+  for (uint32_t i = 0; i < spins; ++i) {
+    if (current.load(std::memory_order_acquire) != old)
+      return;
+    __builtin_ia32_pause();
+  }
+  // A sleeper is counted before it looks at the value a last time, `advance` changes the value before it looks at the
+  // count: in one total order (seq_cst), one of them sees the other. The kernel compares the value once more.
+  sleepers.fetch_add(1, std::memory_order_seq_cst);
+  while (current.load(std::memory_order_seq_cst) == old)
+    futex(current, FUTEX_WAIT, old);
+  sleepers.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Signal::advance() {
+  current.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers.load(std::memory_order_seq_cst) != 0)
+    futex(current, FUTEX_WAKE, INT_MAX);
+}
+
+void Barrier::wait() {
+  uint32_t round = phase.value();
+  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
+    arrived.store(0, std::memory_order_relaxed); // published by advance, before anyone can come again
+    phase.advance();
+    return;
+  }
+  phase.waitWhile(round, spins);
+}
+
+Pool::Pool(uint32_t workers, uint32_t cores)
+    : spins(workers <= cores ? spinsWhenAlone : 0), meeting(workers, spins), finish(workers, spins) {
+  threads.reserve(workers - 1);
+  for (uint32_t worker = 1; worker < workers; ++worker)
+    threads.emplace_back([this, worker] { work(worker); });
+}
+
+Pool::~Pool() {
+  stopping = true;
+  start.advance();
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+void Pool::run(void (*newFunction)(void *, uint32_t), void *newContext) {
+  function = newFunction;
+  context = newContext;
+  start.advance();
+  function(context, 0);
+  finish.wait();
+}
+
+void Pool::work(uint32_t worker) {
+  // Runs are counted from 0, whenever this thread comes to life; it takes part in each.
+  for (uint32_t seen = 0;; ++seen) {
+    start.waitWhile(seen, spins);
+    if (stopping)
+      return;
+    function(context, worker);
+    finish.wait();
+  }
+}
+
+} // namespace ingot::rt
+
+extern "C" void ingot_rt_barrier(void *barrier, uint32_t) { static_cast<ingot::rt::Barrier *>(barrier)->wait(); }

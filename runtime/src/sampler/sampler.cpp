@@ -1,0 +1,200 @@
+// The sampler's steps.
+#include "sampler/sampler.h"
+
+#include "ingot_rt/random.h"
+
+#include <algorithm>
+#include <bit>
+#include <cinttypes>
+#include <cmath>
+#include <limits>
+
+namespace ingot::rt {
+
+namespace {
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr uint64_t one = uint64_t(1) << 40; ///< expFixed(0)
+
+/// Bucket of a weight on a scale of 64 steps per doubling, larger weights in larger buckets. Weights below 64 have one
+/// each. The largest weight, 2^40, is in the last.
+constexpr uint64_t bucketOf(uint64_t weight) {
+  if (weight < 64)
+    return weight;
+  auto power = static_cast<uint64_t>(std::bit_width(weight)) - 7; // weight >> power is in [64, 127]
+  return 64 * power + (weight >> power);
+}
+constexpr uint64_t bucketCount = bucketOf(one) + 1;
+} // namespace
+
+Error SamplingOptions::check() const {
+  // Written so that a NaN fails.
+  if (!(temperature >= 0 && temperature < infinity))
+    return makeUsageError("temperature: expected a number of at least 0 (0 is greedy), got %g", temperature);
+  if (!(topP >= 0 && topP <= 1))
+    return makeUsageError("top-p: expected a number from 0 to 1, got %g", topP);
+  if (!(minP >= 0 && minP <= 1))
+    return makeUsageError("min-p: expected a number from 0 to 1, got %g", minP);
+  if (!(repetitionPenalty > 0 && repetitionPenalty < infinity))
+    return makeUsageError("repetition-penalty: expected a number above 0, got %g", repetitionPenalty);
+  return {};
+}
+
+void SeenTokens::add(int32_t token) {
+  auto id = static_cast<uint64_t>(token);
+  if (uint64_t bit = uint64_t(1) << (id % 64); !(marks[id / 64] & bit)) {
+    marks[id / 64] |= bit;
+    list.push_back(token);
+  }
+}
+
+uint64_t expFixed(float x) {
+  // exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite). Below 2^-41 everything is zero.
+  if (!(x > -28.8f))
+    return 0;
+  constexpr float log2e = 0x1.715476p+0f, ln2High = 0x1.62ep-1f, ln2Low = 0x1.0bfbe8p-15f;
+  constexpr float toInteger = 0x1.8p23f; // adding and subtracting it rounds to nearest even
+  float n = (x * log2e + toInteger) - toInteger;
+  float r = (x - n * ln2High) - n * ln2Low; // n * ln2High is exact: 6 and 12 significant bits
+  // Taylor's polynomial to r^7: the rest is below 2^-27 relative at |r| = 0.3466.
+  float p = 0x1.a01a02p-13f;
+  p = p * r + 0x1.6c16c2p-10f;
+  p = p * r + 0x1.111112p-7f;
+  p = p * r + 0x1.555556p-5f;
+  p = p * r + 0x1.555556p-3f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  auto mantissa = static_cast<uint64_t>(p * 0x1p40f); // a float times a power of two, below 2^41: exact
+  return mantissa >> static_cast<int>(-n);
+}
+
+int32_t largestIndex(const float *values, uint64_t count) {
+  float largest = -infinity;
+  int32_t index = -1;
+  bool number = true;
+  for (uint64_t i = 0; i < count; ++i) {
+    number &= values[i] == values[i];
+    if (values[i] > largest) {
+      largest = values[i];
+      index = static_cast<int32_t>(i);
+    }
+  }
+  return number ? index : -1;
+}
+
+uint64_t randomBits(uint64_t seed, uint64_t index) {
+  static constexpr char name[] = "sampler";
+  uint32_t words[4];
+  ingot_rt_random_block(ingot_rt_random_key(seed, name, sizeof name - 1), index, words);
+  return static_cast<uint64_t>(words[1]) << 32 | words[0];
+}
+
+Sampler::Sampler(uint64_t vocab) : vocab(vocab), largestScores(vocab), candidates(vocab), boundary(vocab) {}
+
+float Sampler::kthLargest(const float *scores, uint64_t k) {
+  // The first of `largestScores` hold what may still be among the k largest; whenever it is full, all but k go, and the
+  // k-th becomes the bar for what comes. One pass with few copies when k is small.
+  uint64_t capacity = std::min(vocab, std::max<uint64_t>(4 * k, 256)), count = 0;
+  float bar = -infinity;
+  auto reduce = [&] {
+    std::nth_element(largestScores.begin(), largestScores.begin() + static_cast<ptrdiff_t>(k - 1),
+                     largestScores.begin() + static_cast<ptrdiff_t>(count), std::greater<>());
+    count = k;
+    bar = largestScores[k - 1];
+  };
+  for (uint64_t i = 0; i < vocab; ++i) {
+    if (!(scores[i] > bar) && count >= k)
+      continue;
+    if (count == capacity)
+      reduce();
+    if (scores[i] > bar || count < k)
+      largestScores[count++] = scores[i];
+  }
+  if (count > k)
+    reduce();
+  return *std::min_element(largestScores.begin(), largestScores.begin() + static_cast<ptrdiff_t>(count));
+}
+
+void Sampler::collect(const float *scores, float largest, uint64_t topK) {
+  float bar = topK != 0 && topK < vocab ? kthLargest(scores, topK) : -infinity;
+  candidates.clear();
+  for (uint64_t i = 0; i < vocab; ++i)
+    if (scores[i] >= bar && scores[i] > -infinity)
+      candidates.push_back({scores[i], static_cast<int32_t>(i), expFixed(scores[i] - largest)});
+}
+
+void Sampler::keepTopP(float topP) {
+  // The reference drops a token when it and all less likely ones together have a probability of at most 1 - topP. Seen
+  // from the top: tokens are kept, likeliest first, until those kept have at least topP; exactly, until what is left
+  // weighs no more than (1 - topP) of the total.
+  uint64_t total = 0, sums[bucketCount] = {};
+  for (const Candidate &candidate : candidates) {
+    total += candidate.weight; // at most 2^40 each, fewer than 2^23 of them
+    sums[bucketOf(candidate.weight)] += candidate.weight;
+  }
+  auto droppable = static_cast<uint64_t>((1.0 - static_cast<double>(topP)) * static_cast<double>(total));
+  // Buckets from the bottom go as a whole while they fit; the bucket in which the limit lies is looked at by token.
+  uint64_t dropped = 0, edge = 0;
+  while (edge < bucketCount - 1 && dropped + sums[edge] <= droppable)
+    dropped += sums[edge++];
+  boundary.clear();
+  for (const Candidate &candidate : candidates)
+    if (bucketOf(candidate.weight) == edge)
+      boundary.push_back(candidate);
+  // Least likely first, of equals the highest id first, so that the lowest ids stay.
+  std::sort(boundary.begin(), boundary.end(), [](const Candidate &a, const Candidate &b) {
+    return a.score != b.score ? a.score < b.score : a.id > b.id;
+  });
+  bool above = std::any_of(candidates.begin(), candidates.end(),
+                           [&](const Candidate &candidate) { return bucketOf(candidate.weight) > edge; });
+  size_t drop = 0, most = boundary.size() - (above || boundary.empty() ? 0 : 1); // at least one token stays
+  while (drop < most && dropped + boundary[drop].weight <= droppable)
+    dropped += boundary[drop++].weight;
+  std::erase_if(candidates, [&](const Candidate &candidate) {
+    uint64_t bucket = bucketOf(candidate.weight);
+    if (bucket != edge)
+      return bucket < edge;
+    // Dropped if it stands before boundary[drop].
+    if (drop == boundary.size())
+      return true;
+    const Candidate &first = boundary[drop];
+    return candidate.score != first.score ? candidate.score < first.score : candidate.id > first.id;
+  });
+}
+
+Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, const SeenTokens &seen, uint64_t index) {
+  if (options.mask)
+    options.mask(options.maskContext, logits, vocab);
+  if (options.repetitionPenalty != 1)
+    for (int32_t id : seen.ids())
+      logits[id] = logits[id] < 0 ? logits[id] * options.repetitionPenalty : logits[id] / options.repetitionPenalty;
+  if (!options.picksLargest() && options.temperature != 1)
+    for (uint64_t i = 0; i < vocab; ++i)
+      logits[i] = logits[i] / options.temperature;
+  int32_t best = largestIndex(logits, vocab);
+  if (best < 0)
+    return makeError("no token can be chosen: a logit is not a number or all are -infinity");
+  if (options.picksLargest())
+    return best;
+  float largest = logits[best];
+  if (largest == infinity) // a tiny temperature overflows: the limit of the distribution is its largest element
+    return best;
+  collect(logits, largest, options.topK);
+  if (options.topP < 1)
+    keepTopP(options.topP);
+  auto leastWeight = static_cast<uint64_t>(static_cast<double>(options.minP) * static_cast<double>(one));
+  uint64_t total = 0;
+  for (const Candidate &candidate : candidates)
+    total += candidate.weight >= leastWeight ? candidate.weight : 0;
+  // A number below `total`: the high half of 64 random bits times it (bias below 2^-1 in 2^64 / total).
+  auto draw = static_cast<uint64_t>((static_cast<unsigned __int128>(randomBits(options.seed, index)) * total) >> 64);
+  for (const Candidate &candidate : candidates) {
+    uint64_t weight = candidate.weight >= leastWeight ? candidate.weight : 0;
+    if (draw < weight)
+      return candidate.id;
+    draw -= weight;
+  }
+  return best; // not reached: the weights above add up to total, and the largest is 2^40
+}
+
+} // namespace ingot::rt

@@ -1,0 +1,84 @@
+// Choosing the next token from a row of logits, in the reference's order (transformers' logits processors, then its
+// warpers): mask, repetition penalty; then, unless greedy, temperature, top-k, top-p, min-p and a draw.
+//
+// Results do not depend on the order in which a row is looked at: weights are integers, sums of them are exact, ties go
+// to the lowest id.
+#ifndef INGOT_RUNTIME_SAMPLER_SAMPLER_H
+#define INGOT_RUNTIME_SAMPLER_SAMPLER_H
+
+#include "support/error.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace ingot::rt {
+
+/// How one request's tokens are chosen.
+struct SamplingOptions {
+  bool greedy = false;
+  float temperature = 1;       ///< 0: greedy
+  uint64_t topK = 0;           ///< 0: off. Ties with the k-th largest logit are kept
+  float topP = 1;              ///< 1: off. The least set of likeliest tokens whose probability exceeds it, at least one
+  float minP = 0;              ///< 0: off. Tokens less likely than this share of the likeliest are dropped
+  float repetitionPenalty = 1; ///< over prompt and output: positive logits are divided by it, others multiplied
+  uint64_t seed = 0;
+  /// Called first with the row of logits: sets those of forbidden tokens to -infinity (grammars). Null: none.
+  void (*mask)(void *context, float *logits, uint64_t vocab) = nullptr;
+  void *maskContext = nullptr;
+
+  bool picksLargest() const { return greedy || temperature == 0; }
+  /// Ranges; errors name the option, what was expected and what was given.
+  Error check() const;
+};
+
+/// The ids that occurred in a sequence, each once: what the repetition penalty applies to.
+class SeenTokens {
+public:
+  explicit SeenTokens(uint64_t vocab) : marks((vocab + 63) / 64) { list.reserve(64); }
+  void add(int32_t token);
+  const std::vector<int32_t> &ids() const { return list; }
+
+private:
+  std::vector<uint64_t> marks;
+  std::vector<int32_t> list;
+};
+
+/// exp(x) for x <= 0 as a fixed-point number with 40 fraction bits: 2^40 at 0. Relative error below 2^-22 where the
+/// result is above 2^20 (probabilities above 1e-6 of the largest); only IEEE operations on float32, no libm, no fused
+/// multiply-add, so that every processor and a GPU give the same bits.
+uint64_t expFixed(float x);
+
+/// Work space for one row at a time; everything is allocated by the constructor.
+class Sampler {
+public:
+  explicit Sampler(uint64_t vocab);
+
+  /// Chooses a token. `logits` [vocab] is changed. `index` numbers the draws of a request: the generator is a pure
+  /// function of (seed, index). An error where no token is possible (all masked) or a logit is not a number.
+  Result<int32_t> choose(float *logits, const SamplingOptions &options, const SeenTokens &seen, uint64_t index);
+
+private:
+  struct Candidate {
+    float score; ///< logit after penalty and temperature
+    int32_t id;
+    uint64_t weight; ///< expFixed(score - largest score)
+  };
+
+  void collect(const float *scores, float largest, uint64_t topK);
+  float kthLargest(const float *scores, uint64_t k);
+  void keepTopP(float topP);
+
+  const uint64_t vocab;
+  std::vector<float> largestScores;  ///< [min(2 * k, vocab)] buffer of kthLargest
+  std::vector<Candidate> candidates; ///< [vocab]
+  std::vector<Candidate> boundary;   ///< [vocab]
+};
+
+/// Index of the largest of `count` numbers, the lowest of equals; -1 when one is NaN or all are -infinity.
+int32_t largestIndex(const float *values, uint64_t count);
+
+/// 64 random bits: words of Philox under the seed's key at counter `index`.
+uint64_t randomBits(uint64_t seed, uint64_t index);
+
+} // namespace ingot::rt
+#endif // INGOT_RUNTIME_SAMPLER_SAMPLER_H

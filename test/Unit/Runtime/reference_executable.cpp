@@ -1,0 +1,5 @@
+// Makes an executable of the runtime and the reference decoder: the object that the compiler would emit.
+#include "reference_model.h"
+
+extern "C" const ingot_rt_model ingot_rt_the_model;
+const ingot_rt_model ingot_rt_the_model = ingot::rt::reference::model();

@@ -1,0 +1,339 @@
+// The readers of tokenizer.json and of GGUF metadata: what they make of the parts, and what they refuse by name.
+#include "compiler/Import/Gguf.h"
+#include "compiler/Text/TokenizerGguf.h"
+#include "compiler/Text/TokenizerImage.h"
+#include "compiler/Text/TokenizerJson.h"
+#include "tokenizer/tokenizer.h"
+#include "gtest/gtest.h"
+#include <functional>
+
+using namespace ingot;
+
+namespace {
+
+using Ids = std::vector<int32_t>;
+
+/// Bytes a, b, c and space (as the byte-level alphabet writes it), ab, abc; end token 6.
+Json smallTokenizer() {
+  return Json::parse(R"({
+    "version": "1.0", "truncation": null, "padding": null,
+    "added_tokens": [{"id": 6, "content": "<end>", "single_word": false, "lstrip": false, "rstrip": false,
+                      "normalized": false, "special": true}],
+    "normalizer": null,
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+    "post_processor": null,
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "\u0120": 3, "ab": 4, "abc": 5},
+              "merges": ["a b", "ab c"]}})");
+}
+
+struct Built {
+  std::string error;
+  std::vector<char> image;
+  std::optional<rt::Tokenizer> tokenizer;
+
+  Ids encode(const std::string &text, bool special = true, bool matchSpecial = true) const {
+    Ids ids;
+    tokenizer->encode(text, {special, matchSpecial}, ids);
+    return ids;
+  }
+  std::string decode(const Ids &ids, bool skip = false) const { return tokenizer->decode(ids, skip); }
+};
+
+Built build(llvm::Expected<TokenizerDescription> description, std::optional<int64_t> rows) {
+  Built built;
+  if (!description) {
+    built.error = toString(description.takeError());
+    return built;
+  }
+  auto image = makeTokenizerImage(*description, rows);
+  if (!image) {
+    built.error = toString(image.takeError());
+    return built;
+  }
+  built.image = std::move(*image);
+  built.tokenizer = rt::Tokenizer::open(built.image.data(), built.image.size(), built.error);
+  return built;
+}
+
+Built buildJson(const Json &tokenizer, const Json &config = Json(), std::optional<int64_t> rows = std::nullopt) {
+  return build(convertTokenizerJson(tokenizer, "tokenizer.json", config, "tokenizer_config.json"), rows);
+}
+
+/// smallTokenizer with one change.
+Built changed(const std::function<void(Json &)> &change) {
+  Json tokenizer = smallTokenizer();
+  change(tokenizer);
+  return buildJson(tokenizer);
+}
+
+TEST(TokenizerJson, small) {
+  Built built = buildJson(smallTokenizer(), Json(), 7);
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("abc ab<end>ba"), (Ids{5, 3, 4, 6, 1, 0}));
+  EXPECT_EQ(built.encode("d"), Ids{}); // no byte, no unknown token: dropped
+  EXPECT_EQ(built.decode({5, 6, 3, 99, -1}), "abc<end> ");
+  EXPECT_EQ(built.decode({5, 6, 3}, true), "abc ");
+  EXPECT_EQ(built.tokenizer->idCount(), 7u);
+  EXPECT_TRUE(built.tokenizer->isSpecial(6));
+  EXPECT_FALSE(built.tokenizer->isSpecial(5));
+  // Text that may not become a special token stays text.
+  EXPECT_EQ(built.encode("a<end>b", true, false), (Ids{0, 1}));
+}
+
+TEST(TokenizerJson, idWithoutEmbeddingRow) {
+  EXPECT_EQ(buildJson(smallTokenizer(), Json(), 6).error,
+            "tokenizer.json: token '<end>' has the id 6, but the model's embedding has 6 rows");
+  EXPECT_EQ(buildJson(smallTokenizer(), Json(), 5).error,
+            "tokenizer.json: token 'abc' has the id 5, but the model's embedding has 5 rows");
+  EXPECT_EQ(buildJson(smallTokenizer(), Json(), 1000).error, "");
+}
+
+TEST(TokenizerJson, configMakesTokensSpecial) {
+  Json tokenizer = smallTokenizer();
+  tokenizer["added_tokens"] = Json::array();
+  // In the vocabulary: the id stays.
+  Built built = buildJson(tokenizer, Json::parse(R"({"eos_token": "ab"})"));
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("cabc"), (Ids{2, 4, 2}));
+  EXPECT_TRUE(built.tokenizer->isSpecial(4));
+  // Not in the vocabulary: the next id, with the flags it has.
+  built = buildJson(tokenizer, Json::parse(R"({"eos_token": {"content": "<x>", "lstrip": true}, "pad_token": null})"));
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("a <x> a"), (Ids{0, 6, 3, 0}));
+  EXPECT_TRUE(built.tokenizer->isSpecial(6));
+  EXPECT_EQ(buildJson(tokenizer, Json::parse(R"({"eos_token": 3})")).error,
+            "tokenizer_config.json: a special token: expected a string or an object, got number");
+}
+
+TEST(TokenizerJson, addedTokensKeepTheVocabularysIds) {
+  Built built = changed([](Json &t) {
+    t["added_tokens"][0]["content"] = "abc"; // says 6, is 5
+    Json other = t["added_tokens"][0];
+    other["content"] = "new"; // the number of pieces
+    other["id"] = 77;
+    t["added_tokens"].push_back(other);
+  });
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("newabca"), (Ids{6, 5, 0}));
+}
+
+TEST(TokenizerJson, postProcessors) {
+  Built built = changed([](Json &t) {
+    t["post_processor"] = Json::parse(R"({"type": "Sequence", "processors": [
+      {"type": "ByteLevel"}, {"type": "RobertaProcessing", "sep": ["b", 1], "cls": ["a", 0]},
+      {"type": "TemplateProcessing",
+       "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+       "pair": [], "special_tokens": {"x": {"id": "x", "ids": [2, 3], "tokens": ["c", " "]}}}]})");
+  });
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("abc"), (Ids{2, 3, 0, 5, 1}));
+  EXPECT_EQ(built.encode("abc", false), (Ids{5}));
+  EXPECT_EQ(built.encode(""), (Ids{2, 3, 0, 1}));
+}
+
+TEST(TokenizerJson, unknownBytes) {
+  auto withUnknown = [](bool fuse) {
+    return changed([&](Json &t) {
+      t["model"]["unk_token"] = "c";
+      t["model"]["fuse_unk"] = fuse;
+    });
+  };
+  EXPECT_EQ(withUnknown(false).encode("adéa"), (Ids{0, 2, 2, 2, 0}));
+  EXPECT_EQ(withUnknown(true).encode("adéa"), (Ids{0, 2, 0}));
+}
+
+TEST(TokenizerJson, invalidUtf8CountsAsReplacementCharacters) {
+  Built built = changed([](Json &t) { t["model"]["unk_token"] = "c"; });
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  // U+FFFD has three bytes; E2 82 is one broken sequence, 80 and FF one each.
+  EXPECT_EQ(built.encode("a\xe2\x82"), (Ids{0, 2, 2, 2}));
+  EXPECT_EQ(built.encode("\x80\xff"), (Ids{2, 2, 2, 2, 2, 2}));
+  EXPECT_EQ(built.encode("\x80\xff"), built.encode("\xef\xbf\xbd\xef\xbf\xbd"));
+}
+
+/// Each unsupported or malformed part is an error that names the file and the part.
+TEST(TokenizerJson, refusesByName) {
+  struct Case {
+    const char *pointer, *value, *error;
+  };
+  const Case cases[] = {
+      {"/model/type", "\"Unigram\"", "model: the type '\"Unigram\"' is not supported yet"},
+      {"/model/byte_fallback", "true", "model.byte_fallback is not supported yet"},
+      {"/model/continuing_subword_prefix", "\"##\"", "model.continuing_subword_prefix is not supported yet"},
+      {"/model/end_of_word_suffix", "\"</w>\"", "model.end_of_word_suffix is not supported yet"},
+      {"/model/dropout", "0.1", "model.dropout is not supported: it makes tokens random"},
+      {"/model/unk_token", "\"nope\"", "model.unk_token 'nope' is not in the vocabulary"},
+      {"/model/ignore_merges", "1", "model.ignore_merges: expected a boolean, got number"},
+      {"/model/vocab", "[]", "model.vocab: expected an object, got array"},
+      {"/model/vocab/a", "-1", "model.vocab: 'a': expected an id from 0 to 2147483646, got '-1'"},
+      {"/model/vocab/a", "4294967296", "model.vocab: 'a': expected an id from 0 to 2147483646, got '4294967296'"},
+      {"/model/vocab/a", "1", "tokens 'a' and 'b' have the same id 1"},
+      {"/model/merges/0", "\"a\"", "model.merges[0]: expected two pieces with a space between, got 'a'"},
+      {"/model/merges/0", "\"a b c\"", "model.merges[0]: expected two pieces with a space between, got 'a b c'"},
+      {"/model/merges/0", "[\"a\"]", "model.merges[0]: expected a string or a pair of strings"},
+      {"/model/merges/1", "[\"b\", \"a\"]", "model.merges[1]: 'ba' is not in the vocabulary"},
+      {"/model", "null", "model: expected an object, got nothing"},
+      {"/normalizer", "{\"type\": \"Lowercase\"}", "normalizer: the type 'Lowercase' is not supported yet"},
+      {"/normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Strip\"}]}",
+       "normalizer.normalizers[1]: the type 'Strip' is not supported yet"},
+      {"/pre_tokenizer", "null", "pre_tokenizer: BPE without the pre-tokenizer 'ByteLevel' is not supported yet"},
+      {"/pre_tokenizer/type", "\"Metaspace\"", "pre_tokenizer: the type 'Metaspace' is not supported yet"},
+      {"/pre_tokenizer",
+       "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}",
+       "pre_tokenizer.pretokenizers[1]: a pre-tokenizer after 'ByteLevel' is not supported yet"},
+      {"/pre_tokenizer",
+       "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?<=a)\"}, "
+       "\"behavior\": \"Isolated\", \"invert\": false}, {\"type\": \"ByteLevel\"}]}",
+       "split pattern '(?<=a)': pattern: at byte 0: the group '(?<=a...' is not supported yet"},
+      {"/post_processor", "{\"type\": \"Other\"}", "post_processor: the type 'Other' is not supported yet"},
+      {"/post_processor",
+       "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"y\", \"type_id\": 0}}]}",
+       "post_processor.special_tokens.y.ids: expected an array, got nothing"},
+      {"/post_processor", "{\"type\": \"TemplateProcessing\", \"single\": []}",
+       "post_processor.single: expected the text once, got it 0 times"},
+      {"/decoder", "null", "decoder: no decoder 'ByteLevel'; others are not supported yet"},
+      {"/decoder/type", "\"Metaspace\"", "decoder: the type 'Metaspace' is not supported yet"},
+      {"/added_tokens/0/content", "7", "added_tokens[0].content: expected a string, got number"},
+      {"/added_tokens/0/lstrip", "0", "added_tokens[0].lstrip: expected a boolean, got number"},
+  };
+  for (const Case &c : cases) {
+    Built built = changed([&](Json &t) { t[Json::json_pointer(c.pointer)] = Json::parse(c.value); });
+    EXPECT_EQ(built.error, std::string("tokenizer.json: ") + c.error) << c.pointer;
+  }
+}
+
+TEST(TokenizerJson, sameTextTwiceAfterNormalization) {
+  Built built = changed([](Json &t) {
+    t["normalizer"] = {{"type", "NFC"}};
+    for (const char *content : {"\u00e9", "e\u0301"}) {
+      Json token = t["added_tokens"][0];
+      token["content"] = content;
+      token["normalized"] = true;
+      t["added_tokens"].push_back(token);
+    }
+  });
+  EXPECT_EQ(built.error, "tokenizer.json: the added tokens '\u00e9' and 'e\u0301' are the same text when normalized");
+}
+
+// ---------------------------------------------------------------------------
+// GGUF
+// ---------------------------------------------------------------------------
+
+/// GGUF metadata with the contents of a tokenizer.json's vocabulary and merges.
+struct Metadata {
+  GgufTokenizer tokenizer;
+  std::vector<std::string> tokens, merges;
+
+  explicit Metadata(const Json &json) {
+    for (const auto &[text, id] : json["model"]["vocab"].items()) {
+      tokens.resize(std::max<size_t>(tokens.size(), id.get<size_t>() + 1));
+      tokens[id] = text;
+    }
+    for (const Json &merge : json["model"]["merges"])
+      merges.push_back(merge.get<std::string>());
+    tokenizer.tokenTypes.assign(tokens.size(), 1);
+    for (const Json &token : json["added_tokens"])
+      if (token["id"] < tokens.size())
+        tokenizer.tokenTypes[token["id"]] = token["special"] ? 3 : 4;
+    tokenizer.model = "gpt2";
+    tokenizer.tokens.assign(tokens.begin(), tokens.end());
+    tokenizer.merges.assign(merges.begin(), merges.end());
+  }
+};
+
+Built buildGguf(const GgufTokenizer &metadata, std::optional<int64_t> rows = std::nullopt) {
+  return build(convertGgufTokenizer(metadata, "model.gguf"), rows);
+}
+
+/// SmolLM2's metadata, as its GGUF has it, gives the ids of its tokenizer.json.
+TEST(TokenizerGguf, smollm2AsItsGolden) {
+  std::string home = INGOT_GOLDEN_DIR "/tokenizer-smollm2/";
+  auto json = readJsonFile(home + "model/tokenizer.json"), golden = readJsonFile(home + "golden.json");
+  ASSERT_TRUE(json && golden);
+  Metadata metadata(*json);
+  metadata.tokenizer.pre = "smollm";
+  metadata.tokenizer.bosId = 1;
+  metadata.tokenizer.eosId = 2;
+  metadata.tokenizer.addBos = metadata.tokenizer.addSpacePrefix = false;
+  Built built = buildGguf(metadata.tokenizer, 49152);
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  for (const Json &item : (*golden)["items"]) {
+    EXPECT_EQ(built.encode(item["text"].get<std::string>()), item["ids"].get<Ids>()) << item["text"];
+    EXPECT_EQ(built.decode(item["ids"].get<Ids>(), true), item["decoded_skip"].get<std::string>()) << item["ids"];
+  }
+}
+
+TEST(TokenizerGguf, namedPreTokenizers) {
+  Json json = smallTokenizer();
+  json["added_tokens"] = Json::array();
+  for (const char *digit : {"1", "2", "12"})
+    json["model"]["vocab"][digit] = json["model"]["vocab"].size();
+  json["model"]["merges"].push_back("1 2");
+  Metadata metadata(json);
+  auto ids = [&](const char *pre) {
+    metadata.tokenizer.pre = pre;
+    Built built = buildGguf(metadata.tokenizer);
+    EXPECT_EQ(built.error, "") << pre;
+    return built.error.empty() ? built.encode("12") : Ids{};
+  };
+  metadata.tokenizer.addBos = false;
+  for (const char *pre : {"", "default", "gpt-2", "llama-bpe", "gpt-4o"})
+    EXPECT_EQ(ids(pre), Ids{8}) << pre;
+  for (const char *pre : {"smollm", "qwen2", "deepseek-r1-qwen", "tekken"})
+    EXPECT_EQ(ids(pre), (Ids{6, 7})) << pre;
+  // Llama's start token comes first unless the file says otherwise.
+  metadata.tokenizer.addBos = std::nullopt;
+  metadata.tokenizer.bosId = 2;
+  EXPECT_EQ(ids("llama-bpe"), (Ids{2, 8}));
+  EXPECT_EQ(ids("gpt-2"), Ids{8});
+}
+
+TEST(TokenizerGguf, tokenTypes) {
+  Json json = smallTokenizer();
+  json["model"]["vocab"]["<end>"] = 6;
+  json["model"]["vocab"]["bc"] = 7;
+  Metadata metadata(json);
+  metadata.tokenizer.pre = "llama-bpe"; // ignores merges: a piece in the vocabulary is that token
+  metadata.tokenizer.addBos = false;
+  EXPECT_EQ(buildGguf(metadata.tokenizer).encode("bc<end>"), (Ids{7, 6}));
+  metadata.tokenizer.tokenTypes[7] = 5; // unused: text does not become it
+  metadata.tokenizer.tokenTypes[6] = 1; // an ordinary piece that is the end token is special all the same
+  metadata.tokenizer.eosId = 6;
+  metadata.tokenizer.addEos = true;
+  Built built = buildGguf(metadata.tokenizer);
+  EXPECT_EQ(built.encode("bc<end>"), (Ids{1, 2, 6, 6}));
+  EXPECT_EQ(built.decode({7, 6}, true), "bc");
+}
+
+TEST(TokenizerGguf, refusesByName) {
+  const Metadata base(smallTokenizer());
+  auto error = [&](const std::function<void(GgufTokenizer &)> &change) {
+    GgufTokenizer metadata = base.tokenizer;
+    metadata.pre = "gpt-2";
+    change(metadata);
+    return buildGguf(metadata, 6).error;
+  };
+  EXPECT_EQ(error([](GgufTokenizer &) {}), "");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.model = "llama"; }),
+            "model.gguf: tokenizer.ggml.model 'llama' is not supported yet");
+  EXPECT_EQ(
+      error([](GgufTokenizer &t) {
+        t.pre = "gpt-3";
+      }).find("model.gguf: tokenizer.ggml.pre: the pre-tokenizer 'gpt-3' is not known; expected one of default, gpt-2"),
+      0u);
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.addBos = true; }),
+            "model.gguf: tokenizer.ggml.bos_token_id: expected an id below 6, as add_bos_token asks for it, got none");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.merges[0] = "ab"; }),
+            "model.gguf: tokenizer.ggml.merges: entry 0: expected two pieces with a space between, got 'ab'");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.merges[0] = "b a"; }),
+            "model.gguf: tokenizer.ggml.merges: entry 0: 'ba' is not among the tokens");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.tokens[1] = "a"; }),
+            "model.gguf: tokenizer.ggml.tokens: ids 0 and 1 are both 'a'");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.tokenTypes.pop_back(); }),
+            "model.gguf: tokenizer.ggml.token_type: expected 6 types, one a token, got 5");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.tokens.push_back("x"), t.tokenTypes.push_back(1); }),
+            "model.gguf: token 'x' has the id 6, but the model's embedding has 6 rows");
+}
+
+} // namespace
