@@ -42,11 +42,10 @@ struct GenerationDefaults {
 /// Keys that ask for what the sampler does not do (beams, forbidden n-grams,
 /// ...) and unknown keys are errors that name them; ids are checked against
 /// `vocab`. Its end tokens replace those of `model`.
-llvm::Expected<GenerationDefaults>
-readGenerationConfig(const Json &object, llvm::StringRef file,
-                     const SpecialTokens &model, int64_t vocab,
-                     llvm::ArrayRef<std::string> ignoredKeys, Ledger &ledger,
-                     std::vector<std::string> &warnings);
+llvm::Expected<GenerationDefaults> readGenerationConfig(const Json &object, llvm::StringRef file,
+                                                        const SpecialTokens &model, int64_t vocab,
+                                                        llvm::ArrayRef<std::string> ignoredKeys, Ledger &ledger,
+                                                        std::vector<std::string> &warnings);
 
 } // namespace ingot
 

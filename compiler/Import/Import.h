@@ -60,8 +60,7 @@ struct ImportResult {
 /// weights) or a `.mlir` of phase `ingot` with `weightsFrom`. The module has
 /// been verified. The context must have the ingot and func dialects loaded or
 /// registered. Errors are one line: "FILE: what; expected X, got Y".
-llvm::Expected<ImportResult> importModel(mlir::MLIRContext &context,
-                                         llvm::StringRef path,
+llvm::Expected<ImportResult> importModel(mlir::MLIRContext &context, llvm::StringRef path,
                                          const ImportOptions &options = {});
 
 } // namespace ingot

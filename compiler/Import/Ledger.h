@@ -5,6 +5,7 @@
 #define INGOT_COMPILER_IMPORT_LEDGER_H
 
 #include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/Twine.h"
 #include <string>
 #include <vector>
@@ -43,10 +44,8 @@ class Ledger {
 public:
   /// Records a key of `file` (its name without directories is used). A key that
   /// is recorded already keeps its first entry.
-  void addKey(llvm::StringRef file, llvm::StringRef key, LedgerOutcome outcome,
-              const llvm::Twine &detail);
-  void addTensor(llvm::StringRef name, LedgerOutcome outcome,
-                 const llvm::Twine &detail);
+  void addKey(llvm::StringRef file, llvm::StringRef key, LedgerOutcome outcome, const llvm::Twine &detail);
+  void addTensor(llvm::StringRef name, LedgerOutcome outcome, const llvm::Twine &detail);
 
   const std::vector<LedgerEntry> &keys() const { return keyEntries; }
   const std::vector<LedgerEntry> &tensors() const { return tensorEntries; }
@@ -59,6 +58,7 @@ public:
 
 private:
   std::vector<LedgerEntry> keyEntries, tensorEntries;
+  llvm::StringSet<> seenKeys;
 };
 
 } // namespace ingot

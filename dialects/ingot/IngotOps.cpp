@@ -28,6 +28,29 @@ static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
   printer << stringifyEnum(attribute.getValue());
 }
 
+/// A list of float32 in brackets. Dense arrays of MLIR print six digits, which would lose bits of a frequency on the
+/// way through text; this prints as many as it takes.
+static void printExactFloats(OpAsmPrinter &printer, Operation *, DenseF32ArrayAttr values) {
+  printer << '[';
+  llvm::interleaveComma(values.asArrayRef(), printer, [&](float value) { printer.printFloat(APFloat(value)); });
+  printer << ']';
+}
+
+static ParseResult parseExactFloats(OpAsmParser &parser, DenseF32ArrayAttr &values) {
+  SmallVector<float> elements;
+  auto parseElement = [&]() -> ParseResult {
+    APFloat value(0.0f);
+    if (parser.parseFloat(value.getSemantics(), value))
+      return failure();
+    elements.push_back(value.convertToFloat());
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, parseElement))
+    return failure();
+  values = parser.getBuilder().getDenseF32ArrayAttr(elements);
+  return success();
+}
+
 #define GET_OP_CLASSES
 #include "dialects/ingot/IngotOps.cpp.inc"
 

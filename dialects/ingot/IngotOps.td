@@ -186,8 +186,8 @@ def Ingot_RotaryOp : Ingot_Op<"rotary", [Symbol]> {
                        F32Attr:$scaling, OptionalAttr<DenseF32ArrayAttr>:$long_inv_freq,
                        OptionalAttr<I64Attr>:$long_from);
   let assemblyFormat = [{
-    $sym_name custom<Word>($style) `inv_freq` `=` $inv_freq `scaling` `=` $scaling
-    (`long_inv_freq` `=` $long_inv_freq^ `long_from` `=` $long_from)? attr-dict
+    $sym_name custom<Word>($style) `inv_freq` `=` custom<ExactFloats>($inv_freq) `scaling` `=` $scaling
+    (`long_inv_freq` `=` custom<ExactFloats>($long_inv_freq)^ `long_from` `=` $long_from)? attr-dict
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
