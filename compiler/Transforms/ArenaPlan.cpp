@@ -16,8 +16,8 @@ struct Content {
   Value root;
   bool perRow;
   int64_t start, end;
-  /// Ops that wrote or read it since the last barrier.
-  SmallVector<Operation *> touched;
+  /// The current op reads it, or has written it.
+  bool busy;
 };
 
 /// The state of an arena while a worker goes through a module.
@@ -34,8 +34,6 @@ private:
   LogicalResult read(Operation *op, Value operand);
   LogicalResult write(Operation *op, Value result, int64_t start);
   LogicalResult executeLayers(LayersOp layers);
-  bool barrierBefore(Operation *op) const;
-  void barrier();
   Content *find(Value root) {
     auto *it = llvm::find_if(contents, [&](const Content &c) { return c.root == root; });
     return it == contents.end() ? nullptr : it;
@@ -43,8 +41,6 @@ private:
 
   ModuleOp module;
   SmallVector<Content> contents;
-  /// Keys were appended to the cache since the last barrier.
-  bool appended = false;
 };
 
 } // namespace
@@ -54,31 +50,19 @@ static bool isActivation(Value value) {
   return type && type.getRank() == 2 && type.isDynamicDim(0);
 }
 
-static bool isElementwise(Operation *op) { return isa<AddOp, MulOp, SiLUOp, GatedActOp>(op); }
-
-void ArenaWalk::barrier() {
-  for (Content &content : contents)
-    content.touched.clear();
-  appended = false;
-}
-
-/// Barriers B1 and B2; B3 is in executeLayers.
-bool ArenaWalk::barrierBefore(Operation *op) const {
-  if (isa<SplitOp>(op))
-    return false;
-  if (isa<AttentionOp>(op) && appended)
-    return true;
-  return llvm::any_of(op->getOperands(), [](Value operand) {
-    Operation *maker = getArenaRoot(operand).getDefiningOp();
-    return maker && isa<LinearOp, AttentionOp, LayersOp>(maker);
-  });
+/// Whether `op` may write its result over all of `root`, which it reads.
+static bool mayBeInPlace(Operation *op, Value root) {
+  if (isa<AddOp, MulOp, SiLUOp, GatedActOp>(op))
+    return llvm::is_contained(op->getOperands(), root);
+  auto linear = dyn_cast<LinearOp>(op);
+  return linear && linear.getResidual() == root && getArenaRoot(linear.getInput()) != root;
 }
 
 LogicalResult ArenaWalk::read(Operation *op, Value operand) {
   Content *content = find(getArenaRoot(operand));
   if (!content)
     return op->emitOpError("reads an activation whose memory has been written over: ") << operand;
-  content->touched.push_back(op);
+  content->busy = true;
   return success();
 }
 
@@ -93,20 +77,14 @@ LogicalResult ArenaWalk::write(Operation *op, Value result, int64_t start) {
   for (Content &content : contents) {
     if (content.perRow != perRow || content.end <= start || end <= content.start || content.root == result)
       continue;
-    bool over = content.start == start && content.end == end;
-    auto linear = dyn_cast<LinearOp>(op);
-    bool inPlace =
-        over && ((isElementwise(op) && llvm::is_contained(op->getOperands(), content.root)) ||
-                 (linear && linear.getResidual() == content.root && getArenaRoot(linear.getInput()) != content.root));
-    for (Operation *user : content.touched)
-      if (!inPlace || (user != op && !isElementwise(user)))
-        return op->emitOpError("writes over ")
-               << content.root << ", which another worker may still use in " << user->getName();
+    bool exact = content.start == start && content.end == end;
+    if (content.busy && !(exact && mayBeInPlace(op, content.root)))
+      return op->emitOpError("writes its result over what it reads or has just written: ") << content.root;
   }
   llvm::erase_if(contents, [&](const Content &c) {
     return c.root == result || (c.perRow == perRow && c.start < end && start < c.end);
   });
-  contents.push_back({result, perRow, start, end, {op}});
+  contents.push_back({result, perRow, start, end, /*busy=*/true});
   return success();
 }
 
@@ -116,7 +94,6 @@ LogicalResult ArenaWalk::executeLayers(LayersOp layers) {
     auto kind = module.lookupSymbol<func::FuncOp>(run.getKind().getAttr());
     // Twice, so that a layer follows itself.
     for (int64_t i = 0; i < std::min<int64_t>(run.getCount(), 2); ++i) {
-      barrier();
       Content *content = find(state);
       auto arguments = kind->getAttrOfType<DenseI64ArrayAttr>(arenaArgsAttrName);
       if (!content || !arguments || arguments.size() != 1 || arguments[0] != content->start)
@@ -130,20 +107,17 @@ LogicalResult ArenaWalk::executeLayers(LayersOp layers) {
         return kind.emitOpError("returns a hidden state that is not where its argument was");
     }
   }
-  barrier();
   find(state)->root = layers.getResult();
   return success();
 }
 
 LogicalResult ArenaWalk::step(Operation *op) {
-  if (barrierBefore(op))
-    barrier();
+  for (Content &content : contents)
+    content.busy = false;
   if (!isa<SplitOp>(op))
     for (Value operand : op->getOperands())
       if (isActivation(operand) && failed(read(op, operand)))
         return failure();
-  if (isa<KVAppendOp, QKNormRopeAppendOp>(op))
-    appended = true;
   if (auto layers = dyn_cast<LayersOp>(op))
     if (failed(executeLayers(layers)))
       return failure();
@@ -183,7 +157,6 @@ LogicalResult ArenaWalk::bringArguments(func::FuncOp function) {
     if (failed(write(function, argument, offsets[next++])))
       return failure();
   }
-  barrier();
   return success();
 }
 

@@ -22,17 +22,19 @@
 // The frame of a layer is used by all layers in turn. A layer's hidden state comes and goes in one buffer, at offset 0
 // of token space, which is the buffer of input and result of `layers`.
 //
-// When memory is reused. All workers run the same ops and meet at barriers. A worker may still read what op i reads
-// when another worker has begun with op j > i, unless a barrier stands between them. The plan counts on these barriers
-// only:
+// When memory is reused. An activation is written where another one lay only behind the last op that reads the other
+// one. The one exception is exact: an elementwise op (add, mul, silu, gated_act) may write over an operand, and a
+// linear over its residual, of the same size. Generated code must therefore compute each element of these ops in one
+// worker only, which reads it before it writes it.
+//
+// All workers run the same ops and meet at barriers. A worker may still read what op i reads when another one has begun
+// with op j > i, so generated code needs a barrier wherever an op writes what was read or written since the last one.
+// To make these barriers rare the plan prefers memory that the barriers which are needed anyway have freed:
 //   B1: between an op whose result is computed by several workers in shares that its readers do not know (linear,
 //       attention, layers) and the first op that reads it;
 //   B2: between an append to the cache and the first attention after it;
 //   B3: before and after `layers`, and between two layers.
-// So memory that op i reads last is written by op j only if a barrier of B1 to B3 lies in between. The one exception is
-// exact: an elementwise op (add, mul, silu, gated_act) may write over an operand, and a linear over its residual, of
-// the same size. Generated code must therefore compute each element of these ops in one worker only, which reads it
-// before it writes it, and must share elementwise ops of one size out among workers in one way.
+// A layer's hidden state alone is written to its buffer without regard to them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

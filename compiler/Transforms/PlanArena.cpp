@@ -79,6 +79,16 @@ struct Buffer {
   bool perRow = false;
 };
 
+/// How two activations come to lie in common memory.
+enum class Sharing {
+  /// Anyhow: the first is dead, and a barrier that is needed anyway lies in between.
+  Any,
+  /// The second exactly over the first: the op that writes it may also be the last that reads the first.
+  InPlace,
+  /// They are old and new hidden state, which must share one buffer: as InPlace, with or without a barrier.
+  Hidden
+};
+
 /// The plan of one function.
 class FunctionPlan {
 public:
@@ -104,9 +114,9 @@ private:
   void shareInPlace();
   /// Whether a barrier that code is sure to have lies between op `i` and the writes of op `j`.
   bool separated(int64_t i, int64_t j) const { return i < j && barriers[j + 1] > barriers[i + 1]; }
-  /// Whether `later` may be written where `earlier` lay. `exact`: over all of it, no more and no less.
-  bool mayFollow(const Tenant &earlier, const Tenant &later, bool exact) const;
-  bool compatible(const Buffer &a, const Buffer &b, bool exact) const;
+  /// Whether `later` may be written where `earlier` lay.
+  bool mayFollow(const Tenant &earlier, const Tenant &later, Sharing sharing) const;
+  bool compatible(const Buffer &a, const Buffer &b, Sharing sharing) const;
   std::string nameOf(const Tenant &tenant);
 
   func::FuncOp function;
@@ -176,22 +186,24 @@ LogicalResult FunctionPlan::analyze(bool isKind) {
   return success();
 }
 
-bool FunctionPlan::mayFollow(const Tenant &earlier, const Tenant &later, bool exact) const {
+bool FunctionPlan::mayFollow(const Tenant &earlier, const Tenant &later, Sharing sharing) const {
+  bool over = sharing != Sharing::Any && later.written >= 0 && earlier.last() == later.written &&
+              mayWriteOver(ops[later.written], earlier.value);
+  if (sharing == Sharing::Hidden)
+    return over || earlier.last() < later.written;
   if (separated(earlier.last(), later.written))
     return true;
-  if (!exact || later.written < 0 || earlier.last() != later.written ||
-      !mayWriteOver(ops[later.written], earlier.value))
-    return false;
-  // Other readers must be done as well, or read the same elements in the same worker.
-  return llvm::all_of(earlier.reads, [&](int64_t read) {
-    return read == later.written || separated(read, later.written) || isa<AddOp, MulOp, SiLUOp, GatedActOp>(ops[read]);
-  });
+  // Its other readers must be behind a barrier as well, or share out the elements among workers in the same way.
+  return over && llvm::all_of(earlier.reads, [&](int64_t read) {
+           return read == later.written || separated(read, later.written) ||
+                  isa<AddOp, MulOp, SiLUOp, GatedActOp>(ops[read]);
+         });
 }
 
-bool FunctionPlan::compatible(const Buffer &a, const Buffer &b, bool exact) const {
+bool FunctionPlan::compatible(const Buffer &a, const Buffer &b, Sharing sharing) const {
   for (const Tenant &x : a.tenants)
     for (const Tenant &y : b.tenants)
-      if (!(x.written < y.written ? mayFollow(x, y, exact) : y.written < x.written && mayFollow(y, x, exact)))
+      if (!(x.written < y.written ? mayFollow(x, y, sharing) : y.written < x.written && mayFollow(y, x, sharing)))
         return false;
   return true;
 }
@@ -205,7 +217,7 @@ LogicalResult FunctionPlan::join(Value earlier, Value later, Operation *op) {
     if (buffers[a].perRow || buffers[b].perRow)
       return op->emitOpError("expected a hidden state with a row for each "
                              "token, got one for each wanted row");
-    if (!compatible(buffers[a], buffers[b], /*exact=*/true))
+    if (!compatible(buffers[a], buffers[b], Sharing::Hidden))
       return op->emitOpError("expected the old hidden state to be dead, or "
                              "added to, when the new one is written: both "
                              "lie in one buffer");
@@ -250,7 +262,7 @@ void FunctionPlan::shareInPlace() {
       if (hidden == b)
         std::swap(a, b);
       if (buffers[a].bytes != buffers[b].bytes || buffers[a].perRow != buffers[b].perRow ||
-          !compatible(buffers[a], buffers[b], /*exact=*/true))
+          !compatible(buffers[a], buffers[b], Sharing::InPlace))
         continue;
       for (Tenant &tenant : buffers[b].tenants) {
         bufferOf[tenant.value] = a;
@@ -279,7 +291,7 @@ LogicalResult FunctionPlan::place(ArrayRef<Range> reserved) {
     if (!buffer.perRow)
       llvm::append_range(taken, reserved);
     for (const Buffer &other : buffers)
-      if (other.offset >= 0 && other.perRow == buffer.perRow && !compatible(buffer, other, /*exact=*/false))
+      if (other.offset >= 0 && other.perRow == buffer.perRow && !compatible(buffer, other, Sharing::Any))
         taken.push_back({other.offset, other.offset + other.bytes});
     llvm::sort(taken);
     buffer.offset = 0;

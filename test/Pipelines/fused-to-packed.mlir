@@ -1,8 +1,10 @@
 // One weight for each product, a layout for each parameter, an address for each activation.
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused --fused-to-packed | FileCheck %s
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused=fuse=false --fused-to-packed=dtype=f16 | FileCheck %s --check-prefix=UNFUSED
-// Each stage is made from the printed form of the one before.
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused --fused-to-packed -o %t.at-once
+// The same bits as before packing, where sums are cut into segments as the layout asks for.
+// RUN: ingot-eval %S/../Dialect/decoder.mlir --tokens "1,2,3,4,5,6,7,8,9,10,11;42" --segments 8 --compare %t.at-once --bits
+// Each stage is made from the printed form of the one before.
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused | ingot-opt --fused-to-packed | diff %t.at-once -
 // The number of layers stands in the table of layers and in the cache's type, and changes nothing else.
 // RUN: sed 's/kv_cache<2 x/kv_cache<200 x/g; s/count = 2>/count = 200>/' %S/../Dialect/decoder.mlir | ingot-opt --ingot-to-fused --fused-to-packed -o %t.many

@@ -4,6 +4,8 @@
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused -o %t.fused
 // RUN: ingot-opt %S/../Dialect/decoder.mlir | ingot-opt --ingot-to-fused | diff %t.fused -
 // RUN: ingot-opt %t.fused --ingot-fuse-qkv --ingot-fuse-qk-norm-rope-append --ingot-fuse-gate-up --ingot-fuse-add-rms-norm --ingot-fuse-linear-epilogue | diff %t.fused -
+// The same bits, all tokens at once and one after the other.
+// RUN: ingot-eval %S/../Dialect/decoder.mlir --tokens "1,2,3,4,5,6,7,8,9,10,11;42" --chunk 3 --compare %t.fused --bits
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused=fuse=false -o %t.unfused
 // RUN: ingot-opt %S/../Dialect/decoder.mlir | diff %t.unfused -
 

@@ -93,3 +93,18 @@ func.func @already(%x: tensor<?x24xf32>, %w: tensor<64x24xf32>, %batch: !ingot.b
   %y = ingot.attention %q, %batch, %cache[%layer] scale = 0.25 : tensor<?x32xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
   return %y : tensor<?x32xf32>
 }
+
+// CHECK: [Missed] ingot-fuse-qkv{{.*}}Function=indices{{.*}}the weights are read at different indices
+ingot.parameter @wq "wq.{layer}" kind @indices part "attention" : tensor<32x24xf32>
+ingot.parameter @wk "wk" part "attention" : tensor<16x24xf32>
+func.func @indices(%x: tensor<?x24xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>, %index: index,
+                   %layer: index) -> tensor<?x32xf32> {
+  %wq = ingot.weight @wq[%index] : tensor<32x24xf32>
+  %wk = ingot.weight @wk : tensor<16x24xf32>
+  %q = ingot.linear %x weights(%wq : tensor<32x24xf32>) : tensor<?x24xf32> -> tensor<?x32xf32>
+  %k = ingot.linear %x weights(%wk : tensor<16x24xf32>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  %v = ingot.linear %x weights(%wk : tensor<16x24xf32>) : tensor<?x24xf32> -> tensor<?x16xf32>
+  ingot.kv_append %k, %v, %batch, %cache[%layer] : tensor<?x16xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  %y = ingot.attention %q, %batch, %cache[%layer] scale = 0.25 : tensor<?x32xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  return %y : tensor<?x32xf32>
+}
