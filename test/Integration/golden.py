@@ -14,7 +14,7 @@ import math
 import os
 import sys
 
-from support import INGOTC, Failure, compiled, folder, ids, logits, ok, run, scratch
+from support import INGOTC, Failure, compiled, folder, ids, logits, logits_file, ok, run, scratch
 
 NEAR_TIE = 1e-4
 INTERNAL = ("Sanitizer", "Assertion", "terminate called", "Stack dump", "PLEASE submit", "std::")
@@ -83,6 +83,11 @@ def check_stepwise(rows, start, generated, limit):
             raise Failure(f"generate chose {token} at step {i}, but in one go {row.index(max(row))} is {max(row) - row[token]:.2e} above it")
 
 
+def rows_of(exe, tokens, vocab):
+    """All logits of a text, checked to be whole."""
+    return check_rows((logits if vocab < 10000 else logits_file)(exe, tokens), len(tokens), vocab)
+
+
 def run_logits(home, golden):
     model, vocab = os.path.join(home, golden["model"]), golden["vocab_size"]
     if "may_refuse" in golden and run(INGOTC, model, "-o", scratch("maybe"), *golden["ingotc_args"]).code != 0:
@@ -93,21 +98,20 @@ def run_logits(home, golden):
         tokens, tolerance = prompt["tokens"], prompt["tolerance"]
         limit = max(NEAR_TIE, 2 * tolerance)
         try:
-            rows = check_rows(logits(exe, tokens), len(tokens), vocab)
+            rows = rows_of(exe, tokens, vocab)
             worst = max(worst, compare_logits(stored_logits(golden, home, prompt), rows, tolerance))
             if prompt["greedy"]:
                 got = ok(exe, "generate", "--tokens", ids(tokens), "--greedy", "-n", golden["new_tokens"], "--json").json["tokens"]
                 alternative = prompt.get("greedy_without_cache") if golden.get("without_cache_passes") else None
                 same, total = same + compare_greedy(prompt, got, limit, alternative), total + len(prompt["greedy"])
                 if golden["cache_consistent"] and got:
-                    whole = check_rows(logits(exe, tokens + got[:-1]), len(tokens) + len(got) - 1, vocab)
-                    check_stepwise(whole, len(tokens) - 1, got, limit)
+                    check_stepwise(rows_of(exe, tokens + got[:-1], vocab), len(tokens) - 1, got, limit)
         except Failure as e:
             raise Failure(f"prompt of {len(tokens)} tokens: {e}") from e
     text = f"largest difference {worst:.1e}, {same} of {total} greedy tokens"
     if golden.get("stored_dtype_distance"):  # with no --dtype: as near as the reference is in the stored type
         exe, allowed = compiled(model), 2 * golden["stored_dtype_distance"]
-        worst = max(compare_logits(stored_logits(golden, home, p), check_rows(logits(exe, p["tokens"]), len(p["tokens"]), vocab), allowed)
+        worst = max(compare_logits(stored_logits(golden, home, p), rows_of(exe, p["tokens"], vocab), allowed)
                     for p in golden["prompts"])
         text += f", as stored {worst:.1e}"
     return text

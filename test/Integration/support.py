@@ -3,6 +3,8 @@
 Needs nothing but Python's standard library. Everything that a test writes lies in one temporary folder that goes when
 it ends (INGOT_TEST_KEEP=DIR keeps it there).
 """
+import array
+import ast
 import atexit
 import json
 import os
@@ -128,6 +130,24 @@ def ids(tokens):
 def logits(exe, tokens, *args):
     """Rows of logits, one per token."""
     return ok(exe, "logits", "--tokens", ids(tokens), "--json", *args).json["logits"]
+
+
+def logits_file(exe, tokens, *args):
+    """Rows of logits as arrays, through a .npy file: for vocabularies whose rows are too long for JSON."""
+    path = scratch("logits.npy")
+    ok(exe, "logits", "--tokens", ids(tokens), "-o", path, *args)
+    with open(path, "rb") as f:
+        magic, length = f.read(8), int.from_bytes(f.read(2), "little")
+        header = ast.literal_eval(f.read(length).decode("latin-1"))
+        if magic != b"\x93NUMPY\x01\x00" or header["descr"] != "<f4" or header["fortran_order"]:
+            raise Failure(f"{path}: expected a .npy file of version 1.0 with float32 rows, got {magic!r} {header}")
+        rows, columns = header["shape"]
+        data = array.array("f", f.read())
+    if sys.byteorder == "big":
+        data.byteswap()
+    if len(data) != rows * columns:
+        raise Failure(f"{path}: expected {rows} x {columns} values, got {len(data)}")
+    return [data[i * columns:(i + 1) * columns] for i in range(rows)]
 
 
 def hashes(exe, *sequences, args=()):
