@@ -182,6 +182,7 @@ Error GgufCheckpoint::build(ArrayRef<std::string> ignoredKeys) {
   if (!description)
     return description.takeError();
   configObject = std::move(description->config);
+  generationObject = std::move(description->generationConfig);
   tokenizerPart = std::move(description->tokenizer);
   uses = std::move(description->uses);
   name = std::move(description->name);

@@ -59,12 +59,12 @@ public:
   static llvm::Expected<std::unique_ptr<GgufCheckpoint>> fromMemory(llvm::StringRef file, llvm::StringRef bytes,
                                                                     llvm::ArrayRef<std::string> ignoredKeys = {});
 
-  /// The metadata with config.json's keys: model_type, hidden_size, ...,
-  /// rope_scaling as Hugging Face writes it. Two keys are not Hugging Face's:
-  /// "rope_freqs", the divisors of rope's frequencies (rope_freqs.weight,
-  /// headDim / 2 numbers, how GGUF stores llama3 scaling), and "torch_dtype"
-  /// never occurs.
+  /// The metadata with config.json's keys: model_type, hidden_size, ..., rope_scaling as Hugging Face writes it. One
+  /// key is not Hugging Face's: "rope_freqs", the divisors of rope's frequencies (rope_freqs.weight, headDim / 2
+  /// numbers, how GGUF stores llama3 scaling). There is no "torch_dtype": each tensor says its own type.
   const Json &config() const { return configObject; }
+  /// general.sampling.* with generation_config.json's keys; null if there are none.
+  const Json &generationConfig() const { return generationObject; }
   /// Null if the file has no tokenizer.
   const GgufTokenizer *tokenizer() const { return tokenizerPart ? &*tokenizerPart : nullptr; }
   /// Every metadata key once.
@@ -99,7 +99,7 @@ private:
   std::vector<std::shared_ptr<MappedFile>> maps;
   std::vector<GgufFile> files;
   std::vector<Place> places;
-  Json configObject;
+  Json configObject, generationObject;
   std::optional<GgufTokenizer> tokenizerPart;
   std::vector<GgufKeyUse> uses;
   std::string name, licenseText;

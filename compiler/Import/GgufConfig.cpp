@@ -422,6 +422,8 @@ static constexpr std::pair<StringLiteral, StringLiteral> inertKeys[] = {
 };
 
 static bool matches(StringRef pattern, StringRef key) {
+  if (key.starts_with("general.sampling."))
+    return false; // readSampling takes what it knows
   return pattern.consume_back("*") ? key.starts_with(pattern) : key == pattern;
 }
 
@@ -441,6 +443,40 @@ static void accountForRest(MetadataReader &reader, ArrayRef<std::string> ignored
       reader.fail("the metadata key " + quote(key) + " (" + value.describe() + ") is not known; --ignore-key=" + key +
                   " takes the risk");
   }
+}
+
+/// general.sampling.*, the maker's recommended sampling, in generation_config.json's terms; null if there is none.
+static Json readSampling(MetadataReader &reader) {
+  Json result;
+  std::pair<StringRef, StringRef> numbers[] = {
+      {"temp", "temperature"}, {"top_p", "top_p"}, {"min_p", "min_p"}, {"penalty_repeat", "repetition_penalty"}};
+  for (auto [from, to] : numbers)
+    if (std::optional<double> value = reader.number(("general.sampling." + from).str()))
+      result[to.str()] = *value;
+  if (std::optional<int64_t> topK = reader.integer("general.sampling.top_k"))
+    result["top_k"] = *topK;
+  // What the sampler does not do must be switched off; then its parameters have no influence.
+  std::tuple<StringRef, StringRef> off[] = {
+      {"xtc_probability", "xtc_threshold"}, {"mirostat", "mirostat_tau"}, {"mirostat", "mirostat_eta"}};
+  for (auto [feature, parameter] : off) {
+    reader.mustBe(("general.sampling." + feature).str(), 0);
+    reader.take(("general.sampling." + parameter).str(), GgufKeyUse::Use::Inert,
+                ("belongs to " + feature + ", which is off").str());
+  }
+  if (result.is_null())
+    return result;
+  // The penalty looks at the whole text.
+  if (result.value("repetition_penalty", 1.0) != 1)
+    reader.mustBe("general.sampling.penalty_last_n", -1);
+  else
+    reader.take("general.sampling.penalty_last_n", GgufKeyUse::Use::Inert, "there is no repetition penalty");
+  if (result.value("temperature", 1.0) == 0) {
+    result.erase("temperature");
+    result["do_sample"] = false;
+  } else {
+    result["do_sample"] = true;
+  }
+  return result;
 }
 
 static std::string readLicense(MetadataReader &reader) {
@@ -468,12 +504,17 @@ Expected<GgufDescription> ingot::describeGguf(const GgufFile &file, GgufTensorLo
   }
   if (reader.failed())
     return reader.error();
+  if (std::optional<StringRef> type = reader.string("general.type"); type && *type != "model")
+    reader.fail("general.type is " + quote(*type) +
+                "; expected 'model' (an adapter must be merged into its base model, " +
+                "other parts of a model are not supported)");
   reader.take("general.alignment");
   for (StringRef key : {"split.no", "split.count", "split.tensors.count"})
     reader.take(key);
   result.name = reader.string("general.name", GgufKeyUse::Use::Inert, "shown as the model's name").value_or("").str();
   result.license = readLicense(reader);
   result.config = ConfigBuilder(reader, *result.architecture, tensor).build();
+  result.generationConfig = readSampling(reader);
   result.tokenizer = readTokenizer(reader);
   accountForRest(reader, ignoredKeys);
   if (Error error = reader.error())

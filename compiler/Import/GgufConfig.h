@@ -25,7 +25,7 @@ using GgufTensorLookup = llvm::function_ref<const GgufTensor *(llvm::StringRef)>
 
 struct GgufDescription {
   const GgufArchitecture *architecture = nullptr;
-  Json config;
+  Json config, generationConfig;
   std::optional<GgufTokenizer> tokenizer;
   std::vector<GgufKeyUse> uses;
   std::string name, license;

@@ -264,6 +264,9 @@ static Expected<ModelInput> openGguf(StringRef path, const OpenModelOptions &opt
   model.path = model.configFile = path.str();
   model.gguf = std::move(*file);
   model.config = model.gguf->config();
+  model.generationConfig = model.gguf->generationConfig();
+  if (!model.generationConfig.is_null())
+    model.generationConfigFile = path.str();
   model.displayName = model.gguf->displayName().empty() ? sys::path::stem(path).str() : model.gguf->displayName().str();
   model.license = model.gguf->license().str();
   if (model.gguf->tokenizer()) {

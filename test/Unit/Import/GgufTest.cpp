@@ -176,6 +176,33 @@ TEST(Gguf, RefusedByName) {
              {"key 'llama.embedding_length' is 0; expected 1 or more"});
 }
 
+TEST(Gguf, Sampling) {
+  auto sampling = [](GgufBuilder b) {
+    std::string bytes = withTensors(b).build();
+    OpenedGguf file = GgufCheckpoint::fromMemory("m.gguf", bytes);
+    return file ? (*file)->generationConfig() : Json(errorOf(std::move(file)));
+  };
+  EXPECT_TRUE(sampling(minimal()).is_null());
+  GgufBuilder b = minimal();
+  b.f32("general.sampling.temp", 0.5f).u32("general.sampling.top_k", 20).f32("general.sampling.top_p", 0.75f);
+  b.f32("general.sampling.min_p", 0.25f).raw("general.sampling.penalty_last_n", 5, le<int32_t>(64));
+  EXPECT_EQ(sampling(b),
+            Json({{"temperature", 0.5}, {"top_p", 0.75}, {"min_p", 0.25}, {"top_k", 20}, {"do_sample", true}}));
+  EXPECT_EQ(sampling(minimal().f32("general.sampling.temp", 0)), Json({{"do_sample", false}}));
+  b.f32("general.sampling.penalty_repeat", 1.5f);
+  expectText(sampling(b).get<std::string>(), {"key 'general.sampling.penalty_last_n' is i32 64", "expected -1"});
+  expectText(errorFor(withTensors(minimal().u32("general.sampling.mirostat", 2))),
+             {"'general.sampling.mirostat' is u32 2"});
+  expectText(errorFor(withTensors(minimal().text("general.sampling.sequence", "kt"))),
+             {"the metadata key 'general.sampling.sequence' (string 'kt') is not known"});
+}
+
+TEST(Gguf, AdaptersAreRefused) {
+  EXPECT_EQ(errorFor(withTensors(minimal().text("general.type", "model"))), "no error");
+  expectText(errorFor(withTensors(minimal().text("general.type", "adapter"))),
+             {"general.type is 'adapter'; expected 'model'", "merged"});
+}
+
 TEST(Gguf, PermutedRowsMustFit) {
   expectText(errorFor(minimal()
                           .floats("token_embd.weight", {8, 3})
@@ -261,7 +288,8 @@ TEST(Gguf, LlamaFromGgufPy) {
 TEST(Gguf, EveryKeyIsAccountedFor) {
   OpenedGguf file = GgufCheckpoint::open(INGOT_FIXTURES "/llama.gguf");
   ASSERT_TRUE(bool(file));
-  llvm::Expected<GgufFile> raw = parseGguf("m", *new std::string(readFile(INGOT_FIXTURES "/llama.gguf")));
+  std::string bytes = readFile(INGOT_FIXTURES "/llama.gguf");
+  llvm::Expected<GgufFile> raw = parseGguf("m", bytes);
   ASSERT_TRUE(bool(raw));
   std::map<std::string, GgufKeyUse::Use> uses;
   for (const GgufKeyUse &use : (*file)->keyUses())
