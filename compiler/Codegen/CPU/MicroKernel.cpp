@@ -1,0 +1,131 @@
+//===- MicroKernel.cpp - Products in registers
+//--------------------------------------------------------------------===//
+//
+// One function per register tile: accumulators for rows x panels of 16 lanes
+// stay in registers while K runs. Each lane sums its own feature, k ascending,
+// one fused multiply-add a step, so that tiles differ in speed and not in bits.
+// The cache's keys [d][16 positions] and values [position][features] are read
+// by the same loops as packed weights.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Codegen/CPU/Kernels.h"
+#include "compiler/Codegen/CPU/VectorMath.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace ingot::cpu;
+
+namespace {
+/// The body of one tile's function.
+struct TileEmitter {
+  Emitter &e;
+  const Kernels::MicroKernel &kernel;
+  Value input, weights, accumulators;
+  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart,
+      accumulatorStride;
+
+  int64_t group() const { return kernel.pairs ? 2 : 1; }
+
+  /// The 16 weights of panel `p` at group `g` for each k of the group, as f32.
+  SmallVector<Value> loadWeights(Ix g, int64_t p) {
+    Ix at = weightStart + panelStride * p + g * kernel.weightStride;
+    if (!kernel.pairs)
+      return {emitWiden(e, e.vload(weights, at))};
+    // The even element of a pair is the low half of 32 bits.
+    auto ints = e.vector(e.getI32Type());
+    Value pairs =
+        vector::BitCastOp::create(e, ints, e.vload(weights, at, 2 * lanes));
+    Value even = arith::ShLIOp::create(e, pairs, e.splatInt(ints, 16));
+    Value odd = arith::AndIOp::create(e, pairs, e.splatInt(ints, -65536));
+    auto floats = e.vector(e.getF32Type());
+    return {arith::BitcastOp::create(e, floats, even),
+            arith::BitcastOp::create(e, floats, odd)};
+  }
+
+  /// input[r][g * group + i] in all lanes.
+  Value loadInput(Ix g, int64_t r, int64_t i) {
+    Ix at = kernel.packedInput ? inputStart + g * (group() * kernel.rows) +
+                                     (i * kernel.rows + r)
+                               : inputStart + inputStride * r + g * group() + i;
+    return e.broadcast(e.load(input, at));
+  }
+
+  /// One group of k.
+  void step(Ix g, SmallVectorImpl<Value> &sums) {
+    SmallVector<Value> inputs(kernel.rows * group());
+    for (int64_t p = 0; p < kernel.panels; ++p) {
+      SmallVector<Value> weightsOfPanel = loadWeights(g, p);
+      for (int64_t i = 0; i < group(); ++i)
+        for (int64_t r = 0; r < kernel.rows; ++r) {
+          Value &x = inputs[i * kernel.rows + r];
+          if (!x)
+            x = loadInput(g, r, i);
+          Value &sum = sums[r * kernel.panels + p];
+          sum = e.fma(x, weightsOfPanel[i], sum);
+        }
+    }
+  }
+
+  /// Groups of k in one iteration: enough multiply-adds to make the loop's own
+  /// instructions cheap.
+  int64_t unroll() const {
+    int64_t products = kernel.rows * kernel.panels * group(), result = 1;
+    while (products * result < 8 && result < 4)
+      result *= 2;
+    return result;
+  }
+
+  void emit() {
+    SmallVector<Value> sums;
+    for (int64_t r = 0; r < kernel.rows; ++r)
+      for (int64_t p = 0; p < kernel.panels; ++p)
+        sums.push_back(
+            kernel.accumulate
+                ? e.vload(accumulators,
+                          accumulatorStart + accumulatorStride * r + p * lanes)
+                : e.zeros());
+    Ix groups = (k + (group() - 1)) / group();
+    Ix unrolled = groups / unroll() * unroll();
+    auto body = [&](int64_t steps) {
+      return [this, steps](Ix g, ValueRange carried) {
+        SmallVector<Value> next(carried);
+        for (int64_t i = 0; i < steps; ++i)
+          step(g + i, next);
+        return next;
+      };
+    };
+    sums = e.loop(e.c(0), unrolled, unroll(), sums, body(unroll()));
+    if (unroll() > 1)
+      sums = e.loop(unrolled, groups, 1, sums, body(1));
+    for (int64_t r = 0; r < kernel.rows; ++r)
+      for (int64_t p = 0; p < kernel.panels; ++p)
+        e.vstore(sums[r * kernel.panels + p], accumulators,
+                 accumulatorStart + accumulatorStride * r + p * lanes);
+  }
+};
+} // namespace
+
+void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input,
+                      Ix inputStart, Ix inputStride, Value weights,
+                      Ix weightStart, Ix panelStride, Ix k, Value accumulators,
+                      Ix accumulatorStart, Ix accumulatorStride) {
+  std::string name;
+  llvm::raw_string_ostream(name)
+      << "product_" << kernel.element << (kernel.pairs ? "_pairs" : "") << "_"
+      << kernel.rows << "x" << kernel.panels
+      << (kernel.packedInput ? "_packed" : "")
+      << (kernel.accumulate ? "_add" : "");
+  if (kernel.weightStride != (kernel.pairs ? 2 : 1) * lanes)
+    name += "_stride" + std::to_string(kernel.weightStride);
+  call(e, name,
+       {input, inputStart, inputStride, weights, weightStart, panelStride, k,
+        accumulators, accumulatorStart, accumulatorStride},
+       [&](Emitter &inner, ValueRange a) {
+         TileEmitter{inner,          kernel,         a[0],
+                     a[3],           a[7],           inner.ix(a[1]),
+                     inner.ix(a[2]), inner.ix(a[4]), inner.ix(a[5]),
+                     inner.ix(a[6]), inner.ix(a[8]), inner.ix(a[9])}
+             .emit();
+       });
+}

@@ -1,0 +1,42 @@
+//===- Tiles.h - Register tiles from a machine's vector registers
+//-------------------------------------------------===//
+//
+// How many rows and panels of 16 features a product keeps in registers at once.
+// It never changes a result: every lane sums over K by itself, so that tiles
+// are free to differ between machines, and between one row and many.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#ifndef INGOT_COMPILER_CODEGEN_CPU_TILES_H
+#define INGOT_COMPILER_CODEGEN_CPU_TILES_H
+
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <vector>
+
+namespace ingot::cpu {
+
+/// The vector registers of a CPU: how many, and f32 lanes in each.
+struct VectorUnit {
+  int64_t registers, lanes;
+};
+
+/// The vector registers of the CPU that LLVM calls `cpu` (or "x86-64-v4-bf16"):
+/// 32 of 16 lanes with AVX-512, else 16 of 8.
+VectorUnit vectorUnitOf(llvm::StringRef cpu);
+
+/// A register tile of accumulators.
+struct Tile {
+  int64_t rows, panels;
+};
+
+/// The tiles for products, by descending rows; the last has one row. A count of
+/// rows is cut greedily into them. Few rows are bound by the reads of weights,
+/// so one row walks as many panels as fit. Many rows are bound by arithmetic:
+/// the first tile is the one with the most multiply-adds for each load, at
+/// least eight in flight.
+std::vector<Tile> chooseTiles(VectorUnit unit);
+
+} // namespace ingot::cpu
+
+#endif // INGOT_COMPILER_CODEGEN_CPU_TILES_H
