@@ -1,5 +1,5 @@
 //===- ConvertIngotToLoops.cpp - Packed ingot ops to structured loops on the
-//arena --------------------------------===//
+// arena --------------------------------===//
 //
 // One nested module per CPU variant. An op becomes a call of a function of
 // compiler/Codegen/CPU on views of the arena, the weights and the cache;
@@ -62,9 +62,7 @@ struct Access {
   enum Kind { Tokens, SelectedRows, Cache, Logits } kind;
   int64_t begin = 0, end = std::numeric_limits<int64_t>::max();
 
-  bool meets(const Access &other) const {
-    return kind == other.kind && begin < other.end && other.begin < end;
-  }
+  bool meets(const Access &other) const { return kind == other.kind && begin < other.end && other.begin < end; }
 };
 
 /// What stays the same for all variants.
@@ -85,10 +83,8 @@ struct ModelPlan {
 class VariantEmitter {
 public:
   VariantEmitter(const ModelPlan &plan, ModuleOp module, VectorUnit unit)
-      : plan(plan), module(module),
-        kernels(module, unit, plan.largestK, plan.maxContext),
-        attention(plan.naive ? createNaiveAttention()
-                             : createTiledAttention()) {}
+      : plan(plan), module(module), kernels(module, unit, plan.largestK, plan.maxContext),
+        attention(plan.naive ? createNaiveAttention() : createTiledAttention()) {}
 
   /// Reserves scratch memory for every op; returns the bytes that a worker
   /// needs.
@@ -108,8 +104,7 @@ private:
 class FunctionEmitter {
 public:
   FunctionEmitter(VariantEmitter &variant, func::FuncOp source, bool isForward)
-      : variant(variant), plan(variant.plan), kernels(variant.kernels),
-        source(source), isForward(isForward),
+      : variant(variant), plan(variant.plan), kernels(variant.kernels), source(source), isForward(isForward),
         e(source.getLoc(), source.getContext()) {}
 
   LogicalResult emit();
@@ -121,8 +116,7 @@ private:
   LogicalResult emitOp(Operation *op);
   LogicalResult emitLinear(LinearOp op);
   void emitEmbedding(EmbeddingOp op);
-  void emitNorm(Operation *op, Value input, Value residual, Value weight,
-                float eps);
+  void emitNorm(Operation *op, Value input, Value residual, Value weight, float eps);
   void emitLayers(LayersOp op);
   void emitFusedAppend(QKNormRopeAppendOp op);
   void elementwise(Operation *op, ValueRange inputs, StringRef name,
@@ -133,13 +127,9 @@ private:
   void barrier();
   void callHook(Operation *op);
 
-  static int64_t features(Value value) {
-    return cast<RankedTensorType>(value.getType()).getDimSize(1);
-  }
+  static int64_t features(Value value) { return cast<RankedTensorType>(value.getType()).getDimSize(1); }
   Rows rows(Value activation);
-  Ix count(const Place &where) {
-    return e.ix(context[where.perRow ? "row_count" : "token_count"]);
-  }
+  Ix count(const Place &where) { return e.ix(context[where.perRow ? "row_count" : "token_count"]); }
   Ix count(Value activation) { return count(places.at(activation)); }
   Value weight(Value value);
   Rotary rotary(StringRef name);
@@ -158,16 +148,13 @@ private:
   /// The layer's number as the hook wants it; null outside layers.
   Value layerNumber;
   llvm::DenseMap<Value, Value> indices;
-  std::map<Value, Place, bool (*)(Value, Value)> places{[](Value a, Value b) {
-    return a.getAsOpaquePointer() < b.getAsOpaquePointer();
-  }};
+  std::map<Value, Place, bool (*)(Value, Value)> places{
+      [](Value a, Value b) { return a.getAsOpaquePointer() < b.getAsOpaquePointer(); }};
   SmallVector<Access> reads, writes;
 };
 } // namespace
 
-static int64_t roundUp(int64_t value, int64_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
+static int64_t roundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Functions and their arguments
@@ -200,8 +187,7 @@ void FunctionEmitter::declare() {
   types.append(isForward ? 2 : 4, e.getIndexType());
   e.setInsertionPointToEnd(variant.module.getBody());
   auto function =
-      func::FuncOp::create(e, isForward ? StringRef(stepName) : source.getSymName(),
-                           e.getFunctionType(types, {}));
+      func::FuncOp::create(e, isForward ? StringRef(stepName) : source.getSymName(), e.getFunctionType(types, {}));
   if (!isForward)
     function.setPrivate();
   Block *entry = function.addEntryBlock();
@@ -240,11 +226,8 @@ Worker FunctionEmitter::worker() {
   result.id = context.worker;
   result.count = context.workers;
   // After everything that belongs to tokens and rows.
-  Ix start = e.ix(context["token_count"]) * plan.perToken +
-             e.ix(context["row_count"]) * plan.perRow + plan.base;
-  result.scratch =
-      e.view(context["arena"], start + context.worker * plan.perWorker,
-             e.getF32Type());
+  Ix start = e.ix(context["token_count"]) * plan.perToken + e.ix(context["row_count"]) * plan.perRow + plan.base;
+  result.scratch = e.view(context["arena"], start + context.worker * plan.perWorker, e.getF32Type());
   result.shared = e.view(context["arena"], start, e.getF32Type());
   result.sharedStride = e.c(plan.perWorker / 4);
   result.barrier = context["barrier"];
@@ -255,13 +238,11 @@ Rows FunctionEmitter::rows(Value activation) {
   const Place &where = places.at(activation);
   if (where.logits)
     return {context["logits"], e.ix(context["logits_stride"])};
-  Ix start = e.ix(context["token_count"]) *
-             (where.perRow ? plan.perToken : where.offset);
+  Ix start = e.ix(context["token_count"]) * (where.perRow ? plan.perToken : where.offset);
   if (where.perRow)
     start = start + e.ix(context["row_count"]) * where.offset;
   start = start + (plan.base + where.column * 4);
-  return {e.view(context["arena"], start, e.getF32Type()),
-          e.c(where.rowBytes / 4)};
+  return {e.view(context["arena"], start, e.getF32Type()), e.c(where.rowBytes / 4)};
 }
 
 /// A view of the parameter that an `ingot.weight` reads.
@@ -271,20 +252,16 @@ Value FunctionEmitter::weight(Value value) {
   Ix offset = e.c(layout->offset);
   if (op.getIndex())
     offset = index(op.getIndex()) * layout->layerStride + layout->offset;
-  return e.view(context["weights"], offset,
-                cast<RankedTensorType>(value.getType()).getElementType());
+  return e.view(context["weights"], offset, cast<RankedTensorType>(value.getType()).getElementType());
 }
 
 Rotary FunctionEmitter::rotary(StringRef name) {
-  auto op = SymbolTable::lookupNearestSymbolFrom<RotaryOp>(
-      source, StringAttr::get(e.getContext(), name));
+  auto op = SymbolTable::lookupNearestSymbolFrom<RotaryOp>(source, StringAttr::get(e.getContext(), name));
   Rotary result;
   result.headDim = op.getHeadDim();
   result.interleaved = op.getStyle() == RotaryStyle::Interleaved;
   int64_t offset = plan.rotaryTables.lookup(op.getSymNameAttr());
-  result.table =
-      e.view(context["arena"],
-             e.ix(context["token_count"]) * offset + plan.base, e.getF32Type());
+  result.table = e.view(context["arena"], e.ix(context["token_count"]) * offset + plan.base, e.getF32Type());
   return result;
 }
 
@@ -326,9 +303,7 @@ void FunctionEmitter::place(Operation *op) {
     where.perRow = isPerRow(result);
     where.rowBytes = roundUp(features(result), lanes) * 4;
     where.logits =
-        isForward && llvm::any_of(result.getUsers(), [](Operation *user) {
-          return isa<func::ReturnOp>(user);
-        });
+        isForward && llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
     if (!where.logits && offsets && next < static_cast<size_t>(offsets.size()))
       where.offset = offsets[next];
     ++next;
@@ -344,8 +319,7 @@ void FunctionEmitter::access(Operation *op) {
     const Place &where = places.at(value);
     if (where.logits)
       return Access{Access::Logits};
-    return Access{where.perRow ? Access::SelectedRows : Access::Tokens,
-                  where.offset, where.offset + where.rowBytes};
+    return Access{where.perRow ? Access::SelectedRows : Access::Tokens, where.offset, where.offset + where.rowBytes};
   };
   for (Value operand : op->getOperands())
     if (isActivation(operand))
@@ -354,8 +328,7 @@ void FunctionEmitter::access(Operation *op) {
     if (isActivation(result))
       opWrites.push_back(accessOf(result));
   auto readTable = [&](StringRef name) {
-    int64_t offset =
-        plan.rotaryTables.lookup(StringAttr::get(e.getContext(), name));
+    int64_t offset = plan.rotaryTables.lookup(StringAttr::get(e.getContext(), name));
     opReads.push_back({Access::Tokens, offset, offset + 1});
   };
   if (auto rope = dyn_cast<RopeOp>(op))
@@ -367,9 +340,8 @@ void FunctionEmitter::access(Operation *op) {
   if (isa<AttentionOp>(op))
     opReads.push_back({Access::Cache});
   auto meet = [](ArrayRef<Access> as, ArrayRef<Access> bs) {
-    return llvm::any_of(as, [&](const Access &a) {
-      return llvm::any_of(bs, [&](const Access &b) { return a.meets(b); });
-    });
+    return llvm::any_of(as,
+                        [&](const Access &a) { return llvm::any_of(bs, [&](const Access &b) { return a.meets(b); }); });
   };
   if (meet(opReads, writes) || meet(opWrites, writes) || meet(opWrites, reads))
     barrier();
@@ -395,10 +367,9 @@ void FunctionEmitter::callHook(Operation *op) {
   if (op->getNumResults()) {
     Value result = op->getResults().back();
     Rows where = rows(result);
-    Value address =
-        memref::ExtractAlignedPointerAsIndexOp::create(e, where.memory);
-    data = LLVM::IntToPtrOp::create(
-        e, pointer, arith::IndexCastOp::create(e, e.getI64Type(), address));
+    Value address = memref::ExtractAlignedPointerAsIndexOp::create(e, where.memory);
+    address = arith::IndexCastOp::create(e, e.getI64Type(), address);
+    data = LLVM::IntToPtrOp::create(e, pointer, address);
     rowCount = count(result);
     columns = e.c(features(result));
     stride = where.stride;
@@ -422,12 +393,10 @@ void FunctionEmitter::callHook(Operation *op) {
     Value there = LLVM::ICmpOp::create(f, LLVM::ICmpPredicate::ne, a[0], null);
     f.when(there, [&] {
       kernels.barrier(f, a[2], f.ix(a[3]));
-      SmallVector<Value> passed = {
-          a[1], f.toI32(f.ix(a[3])), a[4],         a[5],
-          a[6], i64(f, a[7]),        i64(f, a[8]), i64(f, a[9])};
+      SmallVector<Value> passed = {a[1], f.toI32(f.ix(a[3])), a[4],         a[5],
+                                   a[6], i64(f, a[7]),        i64(f, a[8]), i64(f, a[9])};
       SmallVector<Type> types(ValueRange(passed).getTypes());
-      auto type = LLVM::LLVMFunctionType::get(
-          LLVM::LLVMVoidType::get(f.getContext()), types);
+      auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(f.getContext()), types);
       SmallVector<Value> operands = {a[0]};
       operands.append(passed);
       LLVM::CallOp::create(f, type, operands);
@@ -442,18 +411,14 @@ void FunctionEmitter::callHook(Operation *op) {
 
 LogicalResult FunctionEmitter::emitLinear(LinearOp op) {
   if (op.getWeights().size() != 1)
-    return op.emitOpError("expected one packed weight, got ")
-           << op.getWeights().size();
+    return op.emitOpError("expected one packed weight, got ") << op.getWeights().size();
   auto type = cast<RankedTensorType>(op.getWeights()[0].getType());
   auto packed = dyn_cast_or_null<PackedAttr>(type.getEncoding());
   bool pairs = packed && packed.getLayout() == Layout::PanelPairs;
-  if (!packed || packed.getLayout() == Layout::Rows ||
-      pairs != op.getGated().has_value())
-    return op.emitOpError("expected a weight in ")
-           << (op.getGated() ? "panel_pairs" : "panels") << ", got " << type;
+  if (!packed || packed.getLayout() == Layout::Rows || pairs != op.getGated().has_value())
+    return op.emitOpError("expected a weight in ") << (op.getGated() ? "panel_pairs" : "panels") << ", got " << type;
   if (packed.getSegments() != 1 && packed.getSegments() != INGOT_RT_K_SEGMENTS)
-    return op.emitOpError("expected 1 or ")
-           << INGOT_RT_K_SEGMENTS << " segments, got " << packed.getSegments();
+    return op.emitOpError("expected 1 or ") << INGOT_RT_K_SEGMENTS << " segments, got " << packed.getSegments();
   LinearShape shape;
   shape.element = type.getElementType();
   shape.segmented = packed.getSegments() != 1;
@@ -476,8 +441,7 @@ LogicalResult FunctionEmitter::emitLinear(LinearOp op) {
   }
   operands.argmax = context["argmax"];
   operands.argmaxValue = context["argmax_value"];
-  Value largestOnly = arith::CmpIOp::create(
-      e, arith::CmpIPredicate::eq, context["output"], e.i32(INGOT_RT_ARGMAX));
+  Value largestOnly = arith::CmpIOp::create(e, arith::CmpIPredicate::eq, context["output"], e.i32(INGOT_RT_ARGMAX));
   LinearShape argmax = shape;
   argmax.argmax = true;
   e.when(
@@ -490,13 +454,11 @@ void FunctionEmitter::emitEmbedding(EmbeddingOp op) {
   auto type = cast<RankedTensorType>(op.getTable().getType());
   auto packed = dyn_cast_or_null<PackedAttr>(type.getEncoding());
   bool panels = packed && packed.getLayout() != Layout::Rows;
-  kernels.embedding(e, batch(), weight(op.getTable()), type.getElementType(),
-                    panels, rows(op.getResult()), e.c(features(op.getResult())),
-                    worker());
+  kernels.embedding(e, batch(), weight(op.getTable()), type.getElementType(), panels, rows(op.getResult()),
+                    e.c(features(op.getResult())), worker());
 }
 
-void FunctionEmitter::emitNorm(Operation *op, Value input, Value residual,
-                               Value weightValue, float eps) {
+void FunctionEmitter::emitNorm(Operation *op, Value input, Value residual, Value weightValue, float eps) {
   int64_t n = cast<RankedTensorType>(weightValue.getType()).getDimSize(0);
   std::optional<Rows> other, sum;
   if (residual) {
@@ -504,20 +466,17 @@ void FunctionEmitter::emitNorm(Operation *op, Value input, Value residual,
     sum = rows(op->getResult(0));
   }
   Value result = op->getResults().back();
-  kernels.rmsNorm(e, rows(input), other, sum, weight(weightValue), eps,
-                  rows(result), e.c(features(input) / n), e.c(n), count(result),
-                  worker());
+  kernels.rmsNorm(e, rows(input), other, sum, weight(weightValue), eps, rows(result), e.c(features(input) / n), e.c(n),
+                  count(result), worker());
 }
 
-void FunctionEmitter::elementwise(
-    Operation *op, ValueRange inputs, StringRef name,
-    function_ref<Value(Emitter &, ArrayRef<Value>)> compute) {
+void FunctionEmitter::elementwise(Operation *op, ValueRange inputs, StringRef name,
+                                  function_ref<Value(Emitter &, ArrayRef<Value>)> compute) {
   SmallVector<Rows> memories;
   for (Value input : inputs)
     memories.push_back(rows(input));
   Value result = op->getResult(0);
-  kernels.elementwise(e, name, memories, rows(result), e.c(features(result)),
-                      count(result), worker(), compute);
+  kernels.elementwise(e, name, memories, rows(result), e.c(features(result)), count(result), worker(), compute);
 }
 
 void FunctionEmitter::emitFusedAppend(QKNormRopeAppendOp op) {
@@ -525,10 +484,9 @@ void FunctionEmitter::emitFusedAppend(QKNormRopeAppendOp op) {
   Value keyNorm = op.getKNorm() ? weight(op.getKNorm()) : Value();
   float eps = op.getEps() ? op.getEps()->convertToFloat() : 0;
   cpu::Cache where = cache(op.getLayer());
-  kernels.qkNormRopeAppend(
-      e, batch(), where, rotary(op.getRotary()), rows(op.getQuery()),
-      rows(op.getKey()), rows(op.getValue()), queryNorm, keyNorm, eps,
-      rows(op.getResult()), features(op.getQuery()) / where.headDim, worker());
+  kernels.qkNormRopeAppend(e, batch(), where, rotary(op.getRotary()), rows(op.getQuery()), rows(op.getKey()),
+                           rows(op.getValue()), queryNorm, keyNorm, eps, rows(op.getResult()),
+                           features(op.getQuery()) / where.headDim, worker());
 }
 
 /// Calls the functions of the runs' kinds. More than one run is a table in
@@ -558,32 +516,24 @@ void FunctionEmitter::emitLayers(LayersOp op) {
   static constexpr int64_t columns = 4;
   int64_t runCount = table.size() / columns;
   if (runCount == 1) {
-    e.loop(e.c(0), e.c(table[2]), 1,
-           [&](Ix i) { callKind(kinds[0], i + table[1], i); });
+    e.loop(e.c(0), e.c(table[2]), 1, [&](Ix i) { callKind(kinds[0], i + table[1], i); });
     return;
   }
-  auto type =
-      MemRefType::get({static_cast<int64_t>(table.size())}, e.getIndexType());
+  auto type = MemRefType::get({static_cast<int64_t>(table.size())}, e.getIndexType());
   {
     OpBuilder::InsertionGuard guard(e);
     e.setInsertionPointToStart(variant.module.getBody());
-    auto values = DenseElementsAttr::get(
-        RankedTensorType::get(type.getShape(), e.getIndexType()),
-        ArrayRef(table));
-    memref::GlobalOp::create(e, "runs", e.getStringAttr("private"), type,
-                             values, /*constant=*/true,
+    auto values = DenseElementsAttr::get(RankedTensorType::get(type.getShape(), e.getIndexType()), ArrayRef(table));
+    memref::GlobalOp::create(e, "runs", e.getStringAttr("private"), type, values, /*constant=*/true,
                              /*alignment=*/IntegerAttr());
   }
   Value runs = memref::GetGlobalOp::create(e, type, "runs");
   e.loop(e.c(0), e.c(runCount), 1, [&](Ix run) {
-    auto field = [&](int64_t column) {
-      return e.ix(e.load(runs, run * columns + column));
-    };
+    auto field = [&](int64_t column) { return e.ix(e.load(runs, run * columns + column)); };
     Ix kind = field(0), first = field(1), layer = field(3);
     e.loop(e.c(0), field(2), 1, [&](Ix i) {
       for (auto [number, name] : llvm::enumerate(kinds))
-        e.when(kind == e.c(number),
-               [&] { callKind(name, first + i, layer + i); });
+        e.when(kind == e.c(number), [&] { callKind(name, first + i, layer + i); });
     });
   });
 }
@@ -594,8 +544,7 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
   if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
     if (!constant.getType().isIndex())
       return op->emitOpError("expected an index");
-    indices[constant.getResult()] =
-        e.c(cast<IntegerAttr>(constant.getValue()).getInt());
+    indices[constant.getResult()] = e.c(cast<IntegerAttr>(constant.getValue()).getInt());
     return success();
   }
   e.setLoc(op->getLoc());
@@ -613,19 +562,15 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
   else if (auto embedding = dyn_cast<EmbeddingOp>(op))
     emitEmbedding(embedding);
   else if (auto norm = dyn_cast<RMSNormOp>(op))
-    emitNorm(op, norm.getInput(), Value(), norm.getWeight(),
-             norm.getEps().convertToFloat());
+    emitNorm(op, norm.getInput(), Value(), norm.getWeight(), norm.getEps().convertToFloat());
   else if (auto norm = dyn_cast<AddRMSNormOp>(op))
-    emitNorm(op, norm.getInput(), norm.getResidual(), norm.getWeight(),
-             norm.getEps().convertToFloat());
+    emitNorm(op, norm.getInput(), norm.getResidual(), norm.getWeight(), norm.getEps().convertToFloat());
   else if (auto rope = dyn_cast<RopeOp>(op)) {
     Rotary angles = rotary(rope.getRotary());
     kernels.rope(e, angles, rows(rope.getInput()), rows(rope.getResult()),
-                 e.c(features(rope.getInput()) / angles.headDim),
-                 count(rope.getInput()), worker());
+                 e.c(features(rope.getInput()) / angles.headDim), count(rope.getInput()), worker());
   } else if (auto append = dyn_cast<KVAppendOp>(op))
-    kernels.kvAppend(e, batch(), cache(append.getLayer()),
-                     rows(append.getKey()), rows(append.getValue()), worker());
+    kernels.kvAppend(e, batch(), cache(append.getLayer()), rows(append.getKey()), rows(append.getValue()), worker());
   else if (auto fused = dyn_cast<QKNormRopeAppendOp>(op))
     emitFusedAppend(fused);
   else if (auto attentionOp = dyn_cast<AttentionOp>(op)) {
@@ -633,30 +578,20 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
     shape.heads = features(attentionOp.getQuery()) / plan.cache.getHeadDim();
     shape.scale = attentionOp.getScale().convertToFloat();
     shape.window = attentionOp.getWindow().value_or(0);
-    variant.attention->emit(
-        e, kernels, shape, batch(), cache(attentionOp.getLayer()),
-        rows(attentionOp.getQuery()), rows(attentionOp.getResult()), worker());
+    variant.attention->emit(e, kernels, shape, batch(), cache(attentionOp.getLayer()), rows(attentionOp.getQuery()),
+                            rows(attentionOp.getResult()), worker());
   } else if (auto select = dyn_cast<SelectRowsOp>(op))
-    kernels.selectRows(e, batch(), rows(select.getInput()),
-                       rows(select.getResult()),
-                       e.c(features(select.getInput())), worker());
+    kernels.selectRows(e, batch(), rows(select.getInput()), rows(select.getResult()), e.c(features(select.getInput())),
+                       worker());
   else if (isa<AddOp>(op))
-    elementwise(
-        op, op->getOperands(), "add",
-        [](Emitter &f, ArrayRef<Value> v) { return f.add(v[0], v[1]); });
+    elementwise(op, op->getOperands(), "add", [](Emitter &f, ArrayRef<Value> v) { return f.add(v[0], v[1]); });
   else if (isa<MulOp>(op))
-    elementwise(
-        op, op->getOperands(), "mul",
-        [](Emitter &f, ArrayRef<Value> v) { return f.mul(v[0], v[1]); });
+    elementwise(op, op->getOperands(), "mul", [](Emitter &f, ArrayRef<Value> v) { return f.mul(v[0], v[1]); });
   else if (isa<SiLUOp>(op))
-    elementwise(
-        op, op->getOperands(), "silu",
-        [](Emitter &f, ArrayRef<Value> v) { return emitSiLU(f, v[0]); });
+    elementwise(op, op->getOperands(), "silu", [](Emitter &f, ArrayRef<Value> v) { return emitSiLU(f, v[0]); });
   else if (isa<GatedActOp>(op))
     elementwise(op, op->getOperands(), "gated_silu",
-                [](Emitter &f, ArrayRef<Value> v) {
-                  return f.mul(emitSiLU(f, v[0]), v[1]);
-                });
+                [](Emitter &f, ArrayRef<Value> v) { return f.mul(emitSiLU(f, v[0]), v[1]); });
   else
     return op->emitOpError("expected an op that has a kernel");
   if (succeeded(result))
@@ -668,20 +603,16 @@ LogicalResult FunctionEmitter::emitOp(Operation *op) {
 Value FunctionEmitter::frequencies(StringRef name, ArrayRef<float> values) {
   SmallVector<float> padded(values);
   padded.resize(roundUp(values.size(), lanes), 0.0f);
-  auto type =
-      MemRefType::get({static_cast<int64_t>(padded.size())}, e.getF32Type());
+  auto type = MemRefType::get({static_cast<int64_t>(padded.size())}, e.getF32Type());
   {
     OpBuilder::InsertionGuard guard(e);
     e.setInsertionPointToStart(variant.module.getBody());
-    auto attr = DenseElementsAttr::get(
-        RankedTensorType::get(type.getShape(), e.getF32Type()),
-        ArrayRef<float>(padded));
+    auto attr = DenseElementsAttr::get(RankedTensorType::get(type.getShape(), e.getF32Type()), ArrayRef<float>(padded));
     memref::GlobalOp::create(e, name, e.getStringAttr("private"), type, attr,
                              /*constant=*/true,
                              /*alignment=*/e.getI64IntegerAttr(64));
   }
-  return memref::CastOp::create(e, e.floats(),
-                                memref::GetGlobalOp::create(e, type, name));
+  return memref::CastOp::create(e, e.floats(), memref::GetGlobalOp::create(e, type, name));
 }
 
 void FunctionEmitter::emitRotaryTables() {
@@ -689,12 +620,9 @@ void FunctionEmitter::emitRotaryTables() {
     auto op = SymbolTable::lookupNearestSymbolFrom<RotaryOp>(source, name);
     Value longer;
     if (op.getLongInvFreq())
-      longer = frequencies((name.getValue() + ".long_inv_freq").str(),
-                           *op.getLongInvFreq());
-    Value shorter =
-        frequencies((name.getValue() + ".inv_freq").str(), op.getInvFreq());
-    kernels.rotaryTable(e, batch(), rotary(name), shorter, longer,
-                        op.getScaling().convertToFloat(), worker());
+      longer = frequencies((name.getValue() + ".long_inv_freq").str(), *op.getLongInvFreq());
+    Value shorter = frequencies((name.getValue() + ".inv_freq").str(), op.getInvFreq());
+    kernels.rotaryTable(e, batch(), rotary(name), shorter, longer, op.getScaling().convertToFloat(), worker());
     writes.push_back({Access::Tokens, offset, offset + 1});
   }
 }
@@ -706,8 +634,7 @@ LogicalResult FunctionEmitter::emit() {
   } else {
     Place hidden;
     hidden.rowBytes = roundUp(features(source.getArgument(0)), lanes) * 4;
-    if (auto offsets =
-            source->getAttrOfType<DenseI64ArrayAttr>("ingot.arena_args"))
+    if (auto offsets = source->getAttrOfType<DenseI64ArrayAttr>(arenaArgsAttrName))
       hidden.offset = offsets[0];
     places[source.getArgument(0)] = hidden;
   }
@@ -732,11 +659,8 @@ int64_t VariantEmitter::reserve() {
   cache.headDim = plan.cache.getHeadDim();
   outer.walk([&](AttentionOp op) {
     AttentionShape shape;
-    shape.heads =
-        cast<RankedTensorType>(op.getQuery().getType()).getDimSize(1) /
-        cache.headDim;
-    kernels.reserveScratch(
-        attention->scratchFloats(shape, cache, plan.maxContext));
+    shape.heads = cast<RankedTensorType>(op.getQuery().getType()).getDimSize(1) / cache.headDim;
+    kernels.reserveScratch(attention->scratchFloats(shape, cache, plan.maxContext));
   });
   return kernels.scratchFloats() * 4;
 }
@@ -746,17 +670,14 @@ LogicalResult VariantEmitter::emit() {
   for (auto function : outer.getOps<func::FuncOp>()) {
     if (function.isExternal())
       continue;
-    if (failed(FunctionEmitter(*this, function,
-                               function.getSymName() == forwardName)
-                   .emit()))
+    if (failed(FunctionEmitter(*this, function, function.getSymName() == forwardName).emit()))
       return failure();
   }
   return success();
 }
 
 namespace {
-struct ConvertIngotToLoops
-    : ingot::impl::ConvertIngotToLoopsPassBase<ConvertIngotToLoops> {
+struct ConvertIngotToLoops : ingot::impl::ConvertIngotToLoopsPassBase<ConvertIngotToLoops> {
   using Base::Base;
 
   FailureOr<ModelPlan> makePlan();
@@ -773,13 +694,11 @@ FailureOr<ModelPlan> ConvertIngotToLoops::makePlan() {
   auto model = plan.module->getAttrOfType<ModelAttr>(modelAttrName);
   if (!forward || !arena || !model) {
     plan.module.emitError("expected a packed model: a function @")
-        << forwardName << " and the attributes '" << arenaAttrName << "' and '"
-        << modelAttrName << "'";
+        << forwardName << " and the attributes '" << arenaAttrName << "' and '" << modelAttrName << "'";
     return failure();
   }
   if (attention != "tiled" && attention != "naive") {
-    plan.module.emitError("expected attention 'tiled' or 'naive', got '")
-        << attention << "'";
+    plan.module.emitError("expected attention 'tiled' or 'naive', got '") << attention << "'";
     return failure();
   }
   plan.naive = attention == "naive";
@@ -802,9 +721,7 @@ FailureOr<ModelPlan> ConvertIngotToLoops::makePlan() {
     plan.perToken += 2 * Rotary::halfPadded(rotary.getHeadDim()) * 4;
   }
   plan.module.walk([&](LinearOp op) {
-    plan.largestK =
-        std::max(plan.largestK,
-                 cast<RankedTensorType>(op.getInput().getType()).getDimSize(1));
+    plan.largestK = std::max(plan.largestK, cast<RankedTensorType>(op.getInput().getType()).getDimSize(1));
   });
   return plan;
 }
@@ -819,20 +736,17 @@ void ConvertIngotToLoops::finish(const ModelPlan &plan) {
   auto number = [&](StringRef name, int64_t value) {
     return builder.getNamedAttr(name, builder.getI64IntegerAttr(value));
   };
-  module->setAttr(arenaAttrName, builder.getDictionaryAttr(
-                                     {number("base", plan.base),
-                                      number("per_token", plan.perToken),
-                                      number("per_row", plan.perRow),
-                                      number("per_worker", plan.perWorker)}));
-  for (auto function :
-       llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+  module->setAttr(arenaAttrName,
+                  builder.getDictionaryAttr({number("base", plan.base), number("per_token", plan.perToken),
+                                             number("per_row", plan.perRow), number("per_worker", plan.perWorker)}));
+  for (auto function : llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
     if (function.getSymName() == forwardName) {
       function.erase();
       continue;
     }
     function.eraseBody();
     function.setType(builder.getFunctionType({}, {}));
-    function->removeAttr("ingot.arena_args");
+    function->removeAttr(arenaArgsAttrName);
     function.setPrivate();
   }
   for (auto rotary : llvm::make_early_inc_range(module.getOps<RotaryOp>()))
@@ -849,11 +763,9 @@ void ConvertIngotToLoops::runOnOperation() {
     builder.setInsertionPointToEnd(getOperation().getBody());
     auto nested = ModuleOp::create(builder, getOperation().getLoc(), name);
     VectorUnit unit = vectorUnitOf(tilesOf.empty() ? name : tilesOf.getValue());
-    variants.emplace_back(
-        nested, std::make_unique<VariantEmitter>(*plan, nested, unit));
+    variants.emplace_back(nested, std::make_unique<VariantEmitter>(*plan, nested, unit));
     // One arena serves whichever variant is chosen.
-    plan->perWorker = std::max(plan->perWorker,
-                               roundUp(variants.back().second->reserve(), 64));
+    plan->perWorker = std::max(plan->perWorker, roundUp(variants.back().second->reserve(), 64));
   }
   OpPassManager cleanup(ModuleOp::getOperationName());
   cleanup.addPass(createCanonicalizerPass());

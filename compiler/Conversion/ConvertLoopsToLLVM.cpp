@@ -1,5 +1,5 @@
 //===- ConvertLoopsToLLVM.cpp - Nested modules of loops to the LLVM dialect,
-//with exported step functions ---------===//
+// with exported step functions ---------===//
 //
 // MLIR's own conversions do the loops. What this pass adds is the entry: from a
 // struct of abi.h to the arguments of `step`, by the offsets that the header
@@ -41,23 +41,17 @@ public:
 
 private:
   Value integer(IntegerType type, uint64_t value) {
-    return LLVM::ConstantOp::create(
-        b, type, b.getIntegerAttr(type, static_cast<int64_t>(value)));
+    return LLVM::ConstantOp::create(b, type, b.getIntegerAttr(type, static_cast<int64_t>(value)));
   }
   Value i32(uint64_t value) { return integer(b.getI32Type(), value); }
   Value i64(uint64_t value) { return integer(b.getI64Type(), value); }
   Value loadFrom(Value base, size_t offset, Type type) {
-    Value address = LLVM::GEPOp::create(
-        b, pointer, b.getI8Type(), base,
-        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    Value address =
+        LLVM::GEPOp::create(b, pointer, b.getI8Type(), base, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
     return LLVM::LoadOp::create(b, type, address);
   }
-  Value load(size_t offset, Type type) {
-    return loadFrom(arguments, offset, type);
-  }
-  Value differs(Value a, Value other) {
-    return LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, a, other);
-  }
+  Value load(size_t offset, Type type) { return loadFrom(arguments, offset, type); }
+  Value differs(Value a, Value other) { return LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ne, a, other); }
   /// Returns `status` where `condition` holds, and goes on where it does not.
   void returnIf(Value condition, uint32_t status);
   void check();
@@ -86,34 +80,24 @@ void EntryEmitter::returnIf(Value condition, uint32_t status) {
 /// smaller struct, newer ones a larger.
 void EntryEmitter::check() {
   Value size = load(offsetof(ingot_rt_step_args, size), b.getI64Type());
-  returnIf(LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ult, size,
-                                i64(sizeof(ingot_rt_step_args))),
-           INGOT_RT_BAD_SIZE);
+  returnIf(LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ult, size, i64(sizeof(ingot_rt_step_args))), INGOT_RT_BAD_SIZE);
   Value version = load(offsetof(ingot_rt_step_args, version), b.getI32Type());
   returnIf(differs(version, i32(INGOT_RT_ABI_VERSION)), INGOT_RT_BAD_SIZE);
   Value model = LLVM::AddressOfOp::create(b, pointer, modelSymbol);
-  Value expected =
-      loadFrom(model, offsetof(ingot_rt_model, cache_id), b.getI64Type());
-  returnIf(differs(load(offsetof(ingot_rt_step_args, cache_id), b.getI64Type()),
-                   expected),
-           INGOT_RT_BAD_CACHE);
+  Value expected = loadFrom(model, offsetof(ingot_rt_model, cache_id), b.getI64Type());
+  returnIf(differs(load(offsetof(ingot_rt_step_args, cache_id), b.getI64Type()), expected), INGOT_RT_BAD_CACHE);
   Value null = LLVM::ZeroOp::create(b, pointer);
-  for (size_t reserved : {offsetof(ingot_rt_step_args, adapters),
-                          offsetof(ingot_rt_step_args, embeddings),
-                          offsetof(ingot_rt_step_args, ancestors),
-                          offsetof(ingot_rt_step_args, communicator)})
+  for (size_t reserved : {offsetof(ingot_rt_step_args, adapters), offsetof(ingot_rt_step_args, embeddings),
+                          offsetof(ingot_rt_step_args, ancestors), offsetof(ingot_rt_step_args, communicator)})
     returnIf(differs(load(reserved, pointer), null), INGOT_RT_UNSUPPORTED);
   Value output = load(offsetof(ingot_rt_step_args, output), b.getI32Type());
-  returnIf(LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ugt, output,
-                                i32(INGOT_RT_ARGMAX)),
-           INGOT_RT_UNSUPPORTED);
+  returnIf(LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ugt, output, i32(INGOT_RT_ARGMAX)), INGOT_RT_UNSUPPORTED);
 }
 
 /// Calls `step`; a memref is passed as its five fields, of which only the
 /// address is read.
 void EntryEmitter::callStep(Value worker, Value workers) {
-  Value unknown = i64(std::numeric_limits<int64_t>::max()), zero = i64(0),
-        one = i64(1);
+  Value unknown = i64(std::numeric_limits<int64_t>::max()), zero = i64(0), one = i64(1);
   SmallVector<Value> operands;
   for (const StepArgument &argument : stepArguments) {
     switch (argument.kind) {
@@ -139,14 +123,11 @@ void EntryEmitter::callStep(Value worker, Value workers) {
 void EntryEmitter::emit() {
   pointer = LLVM::LLVMPointerType::get(module.getContext());
   b.setInsertionPointToStart(module.getBody());
-  LLVM::GlobalOp::create(
-      b, LLVM::LLVMArrayType::get(b.getI8Type(), sizeof(ingot_rt_model)),
-      /*isConstant=*/true, LLVM::Linkage::External, modelSymbol, Attribute());
+  LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), sizeof(ingot_rt_model)),
+                         /*isConstant=*/true, LLVM::Linkage::External, modelSymbol, Attribute());
   b.setInsertionPointToEnd(module.getBody());
-  auto type = LLVM::LLVMFunctionType::get(
-      b.getI32Type(), {pointer, b.getI32Type(), b.getI32Type()});
-  entry = LLVM::LLVMFuncOp::create(
-      b, stepSymbol(module.getSymName().value_or("")), type);
+  auto type = LLVM::LLVMFunctionType::get(b.getI32Type(), {pointer, b.getI32Type(), b.getI32Type()});
+  entry = LLVM::LLVMFuncOp::create(b, stepSymbol(module.getSymName().value_or("")), type);
   Block *block = entry.addEntryBlock(b);
   b.setInsertionPointToStart(block);
   arguments = block->getArgument(0);
@@ -156,8 +137,7 @@ void EntryEmitter::emit() {
 }
 
 namespace {
-struct ConvertLoopsToLLVM
-    : ingot::impl::ConvertLoopsToLLVMPassBase<ConvertLoopsToLLVM> {
+struct ConvertLoopsToLLVM : ingot::impl::ConvertLoopsToLLVMPassBase<ConvertLoopsToLLVM> {
   using Base::Base;
 
   void getDependentDialects(DialectRegistry &registry) const override {
@@ -192,14 +172,12 @@ void ConvertLoopsToLLVM::runOnOperation() {
       return signalPassFailure();
     auto step = nested.lookupSymbol<LLVM::LLVMFuncOp>(stepName);
     if (!step) {
-      nested.emitError("expected a function @")
-          << stepName << " in the module of a CPU variant";
+      nested.emitError("expected a function @") << stepName << " in the module of a CPU variant";
       return signalPassFailure();
     }
     for (auto function : nested.getOps<LLVM::LLVMFuncOp>()) {
       // Symbols of different variants meet in one executable.
-      function.setLinkage(function.isExternal() ? LLVM::Linkage::External
-                                                : LLVM::Linkage::Internal);
+      function.setLinkage(function.isExternal() ? LLVM::Linkage::External : LLVM::Linkage::Internal);
       if (function.getSymName().starts_with(microKernelPrefix))
         function.setNoInline(true);
     }

@@ -11,6 +11,7 @@
 #ifndef INGOT_COMPILER_CONVERSION_MODELLAYOUT_H
 #define INGOT_COMPILER_CONVERSION_MODELLAYOUT_H
 
+#include "compiler/Transforms/ArenaPlan.h"
 #include "dialects/ingot/Ingot.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -28,12 +29,6 @@ inline constexpr llvm::StringLiteral parametersAttrName = "ingot.parameters";
 /// flops_per_row, flops_per_context, columns, in_layer}, a row for each
 /// numbered op of a step. Set by convert-ingot-to-loops.
 inline constexpr llvm::StringLiteral opsAttrName = "ingot.ops";
-/// Module attribute: {base, per_token, per_row, per_worker} in bytes; from
-/// ingot-plan-arena without per_worker, which convert-ingot-to-loops adds
-/// together with its own needs. On an op: bytes per token or row, one for each
-/// result.
-inline constexpr llvm::StringLiteral arenaAttrName = "ingot.arena";
-
 /// How one parameter is stored: what ingot_rt_parameter says of it.
 struct ParameterLayout {
   ParameterOp op;
@@ -98,8 +93,7 @@ struct StepOpTable {
   /// The value of `ingot.ops`.
   mlir::ArrayAttr toAttr(mlir::MLIRContext *context) const;
 };
-StepOpTable computeStepOpTable(mlir::ModuleOp module,
-                               const ParameterTable &parameters);
+StepOpTable computeStepOpTable(mlir::ModuleOp module, const ParameterTable &parameters);
 
 /// Whether `value`, an activation, has a row for each selected row rather than
 /// for each token.

@@ -36,8 +36,7 @@ struct StepArgument {
   size_t offset;
 };
 
-#define INGOT_STEP_ARGUMENT(kind, field)                                       \
-  {#field, StepArgumentKind::kind, offsetof(ingot_rt_step_args, field)}
+#define INGOT_STEP_ARGUMENT(kind, field) {#field, StepArgumentKind::kind, offsetof(ingot_rt_step_args, field)}
 
 /// In order; two indices, the worker's number and the count of workers, follow.
 inline constexpr StepArgument stepArguments[] = {

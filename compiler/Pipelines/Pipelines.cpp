@@ -5,6 +5,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Pipelines/Pipelines.h"
+#include "compiler/Conversion/Passes.h"
 #include "compiler/Transforms/Passes.h"
 #include "mlir/Pass/PassRegistry.h"
 
@@ -47,8 +48,21 @@ void ingot::populatePackedPipeline(OpPassManager &pm, const CompileOptions &opti
   pm.addPass(verify(Phase::Packed));
 }
 
+void ingot::populateLoopsPipeline(OpPassManager &pm, const CompileOptions &options) {
+  ConvertIngotToLoopsPassOptions conversion;
+  conversion.cpus.assign(options.cpus.begin(), options.cpus.end());
+  conversion.attention = getAttentionLoweringName(options.attention).str();
+  pm.addPass(createConvertIngotToLoopsPass(std::move(conversion)));
+  pm.addPass(verify(Phase::Loops));
+}
+
+void ingot::populateLLVMPipeline(OpPassManager &pm, const CompileOptions &) {
+  pm.addPass(createConvertLoopsToLLVMPass());
+}
+
 void ingot::registerPipelines() {
   registerIngotTransformsPasses();
+  registerIngotConversionPasses();
   PassPipelineRegistration<PipelineOptions>(
       "ingot-to-fused", "phase ingot to phase fused",
       [](OpPassManager &pm, const PipelineOptions &options) { populateFusedPipeline(pm, options.toCompileOptions()); });
@@ -56,4 +70,10 @@ void ingot::registerPipelines() {
                                             [](OpPassManager &pm, const PipelineOptions &options) {
                                               populatePackedPipeline(pm, options.toCompileOptions());
                                             });
+  PassPipelineRegistration<PipelineOptions>(
+      "packed-to-loops", "phase packed to phase loops",
+      [](OpPassManager &pm, const PipelineOptions &options) { populateLoopsPipeline(pm, options.toCompileOptions()); });
+  PassPipelineRegistration<PipelineOptions>(
+      "loops-to-llvm", "phase loops to phase llvm",
+      [](OpPassManager &pm, const PipelineOptions &options) { populateLLVMPipeline(pm, options.toCompileOptions()); });
 }

@@ -20,6 +20,11 @@ void populateFusedPipeline(mlir::OpPassManager &pm, const CompileOptions &option
 /// fused -> packed: layouts and recipes of parameters, then the plan of the arena.
 void populatePackedPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
 
+/// packed -> loops: one nested module of structured loops for each CPU variant.
+void populateLoopsPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+/// loops -> llvm: the nested modules in the LLVM dialect, with the exported step functions.
+void populateLLVMPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+
 /// The options of the pipelines in ingot-opt: CompileOptions, as far as it decides what passes do.
 struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
   Option<StorageType> dtype{*this, "dtype", llvm::cl::desc("how float weights are stored"),
@@ -40,7 +45,8 @@ struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
   CompileOptions toCompileOptions() const;
 };
 
-/// Registers the pipelines `ingot-to-fused` and `fused-to-packed`, and the passes they consist of.
+/// Registers the pipelines `ingot-to-fused`, `fused-to-packed`, `packed-to-loops` and `loops-to-llvm`, and the passes
+/// they consist of.
 void registerPipelines();
 
 } // namespace ingot

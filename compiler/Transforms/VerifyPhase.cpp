@@ -154,7 +154,7 @@ LogicalResult ModuleCheck::checkParameters() {
 
 /// No op of the dialect but parameters with their recipes, in the module and in all modules inside.
 static LogicalResult checkLoops(ModuleOp module) {
-  auto result = module.walk([&](Operation *op) {
+  auto result = module.walk<WalkOrder::PreOrder>([&](Operation *op) {
     if (isa<ParameterOp>(op))
       return WalkResult::skip();
     if (isa_and_nonnull<IngotDialect>(op->getDialect())) {

@@ -17,14 +17,12 @@ public:
   virtual ~AttentionEmitter() = default;
 
   /// Floats of scratch memory per worker.
-  virtual int64_t scratchFloats(const AttentionShape &shape, const Cache &cache,
-                                int64_t maxContext) const = 0;
+  virtual int64_t scratchFloats(const AttentionShape &shape, const Cache &cache, int64_t maxContext) const = 0;
 
   /// result_t,h = sum_j softmax_j(scale q_t,h . K_j) V_j over the cache's
   /// positions in the window of each token.
-  virtual void emit(Emitter &e, Kernels &kernels, const AttentionShape &shape,
-                    const Batch &batch, const Cache &cache, Rows query,
-                    Rows result, const Worker &worker) const = 0;
+  virtual void emit(Emitter &e, Kernels &kernels, const AttentionShape &shape, const Batch &batch, const Cache &cache,
+                    Rows query, Rows result, const Worker &worker) const = 0;
 };
 
 /// All scores of a query in memory, their maximum, their exponentials, their

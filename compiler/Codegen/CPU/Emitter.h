@@ -58,15 +58,11 @@ public:
   using mlir::ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 
   // Types.
-  mlir::MemRefType memref(mlir::Type element) {
-    return mlir::MemRefType::get({mlir::ShapedType::kDynamic}, element);
-  }
+  mlir::MemRefType memref(mlir::Type element) { return mlir::MemRefType::get({mlir::ShapedType::kDynamic}, element); }
   mlir::MemRefType bytes() { return memref(getI8Type()); }
   mlir::MemRefType floats() { return memref(getF32Type()); }
   mlir::MemRefType ints() { return memref(getI32Type()); }
-  mlir::VectorType vector(mlir::Type element, int64_t n = lanes) {
-    return mlir::VectorType::get({n}, element);
-  }
+  mlir::VectorType vector(mlir::Type element, int64_t n = lanes) { return mlir::VectorType::get({n}, element); }
 
   // Constants.
   Ix c(int64_t value);
@@ -95,17 +91,12 @@ public:
 
   // Structure.
   void loop(Ix begin, Ix end, int64_t step, llvm::function_ref<void(Ix)> body);
-  void loop(IndexRange range, llvm::function_ref<void(Ix)> body) {
-    loop(range.begin, range.end, 1, body);
-  }
+  void loop(IndexRange range, llvm::function_ref<void(Ix)> body) { loop(range.begin, range.end, 1, body); }
   /// A loop that carries values from one iteration to the next; returns the
   /// last ones.
-  llvm::SmallVector<mlir::Value>
-  loop(Ix begin, Ix end, int64_t step, mlir::ValueRange init,
-       llvm::function_ref<llvm::SmallVector<mlir::Value>(Ix, mlir::ValueRange)>
-           body);
-  void when(mlir::Value condition, llvm::function_ref<void()> then,
-            llvm::function_ref<void()> otherwise = nullptr);
+  llvm::SmallVector<mlir::Value> loop(Ix begin, Ix end, int64_t step, mlir::ValueRange init,
+                                      llvm::function_ref<llvm::SmallVector<mlir::Value>(Ix, mlir::ValueRange)> body);
+  void when(mlir::Value condition, llvm::function_ref<void()> then, llvm::function_ref<void()> otherwise = nullptr);
 
   // Memory. Positions are in elements.
   mlir::Value load(mlir::Value memory, Ix at);
@@ -114,8 +105,7 @@ public:
   void vstore(mlir::Value vector, mlir::Value memory, Ix at);
   /// Lanes below `count` only; the others load zero or are not stored.
   mlir::Value maskedLoad(mlir::Value memory, Ix at, mlir::Value mask);
-  void maskedStore(mlir::Value vector, mlir::Value memory, Ix at,
-                   mlir::Value mask);
+  void maskedStore(mlir::Value vector, mlir::Value memory, Ix at, mlir::Value mask);
   /// A mask of the lanes below `count`.
   mlir::Value maskBelow(Ix count, int64_t n = lanes);
   /// `memory`, bytes, from byte `offset` on as elements of another type.
@@ -129,8 +119,7 @@ public:
   /// a * b + c with one rounding.
   mlir::Value fma(mlir::Value a, mlir::Value b, mlir::Value c);
   mlir::Value broadcast(mlir::Value scalar, int64_t n = lanes);
-  mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a,
-                      mlir::Value b);
+  mlir::Value compare(mlir::arith::CmpFPredicate predicate, mlir::Value a, mlir::Value b);
   mlir::Value choose(mlir::Value condition, mlir::Value a, mlir::Value b);
   /// The larger of two; `b` where they do not compare.
   mlir::Value larger(mlir::Value a, mlir::Value b);

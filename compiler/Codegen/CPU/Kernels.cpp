@@ -9,24 +9,19 @@
 using namespace mlir;
 using namespace ingot::cpu;
 
-static_assert(lanes == INGOT_RT_PANEL && lanes == INGOT_RT_KEY_TILE,
-              "a vector's lanes are a panel's features");
+static_assert(lanes == INGOT_RT_PANEL && lanes == INGOT_RT_KEY_TILE, "a vector's lanes are a panel's features");
 
 /// Floats of input rows that a worker packs at once: a quarter of a megabyte,
 /// which a level 2 cache keeps beside the weights that stream through it.
 static constexpr int64_t packedTarget = 65536;
 
-Kernels::Kernels(ModuleOp module, VectorUnit unit, int64_t largestK,
-                 int64_t maxContext)
-    : module(module), registerTiles(chooseTiles(unit)),
-      contextLimit(maxContext) {
+Kernels::Kernels(ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext)
+    : module(module), registerTiles(chooseTiles(unit)), contextLimit(maxContext) {
   // See LinearEmitter for the order of the regions.
-  packedFloats = std::max<int64_t>(packedTarget,
-                                   registerTiles.front().rows * (largestK + 2));
+  packedFloats = std::max<int64_t>(packedTarget, registerTiles.front().rows * (largestK + 2));
   int64_t accumulators = 0;
   for (Tile tile : registerTiles)
-    accumulators = std::max(
-        accumulators, tile.rows * std::max<int64_t>(tile.panels, 2) * lanes);
+    accumulators = std::max(accumulators, tile.rows * std::max<int64_t>(tile.panels, 2) * lanes);
   argmaxStart = packedFloats + accumulators * INGOT_RT_K_SEGMENTS;
   reserveScratch(argmaxStart + maxBlockRows * 2 * (lanes + 1));
 }
@@ -54,24 +49,17 @@ void Kernels::barrier(Emitter &e, Value barrier, Ix worker) {
   if (!function) {
     Emitter outer(e.getLoc(), module.getContext());
     outer.setInsertionPointToEnd(module.getBody());
-    auto type = e.getFunctionType(
-        {LLVM::LLVMPointerType::get(e.getContext()), e.getI32Type()}, {});
+    auto type = e.getFunctionType({LLVM::LLVMPointerType::get(e.getContext()), e.getI32Type()}, {});
     function = func::FuncOp::create(outer, name, type);
     function.setPrivate();
   }
   func::CallOp::create(e, function, ValueRange{barrier, e.toI32(worker)});
 }
 
-Ix Cache::headStart(Ix head) const {
-  return (layer * kvHeads + head) * headElements();
-}
+Ix Cache::headStart(Ix head) const { return (layer * kvHeads + head) * headElements(); }
 
 int64_t Cache::keyElements() const { return INGOT_RT_CACHE_BLOCK * headDim; }
 
-int64_t Cache::headElements() const {
-  return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim());
-}
+int64_t Cache::headElements() const { return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim()); }
 
-int64_t Cache::blockElements() const {
-  return layers * kvHeads * headElements();
-}
+int64_t Cache::blockElements() const { return layers * kvHeads * headElements(); }

@@ -85,9 +85,7 @@ struct Cache {
   Ix layer;
 
   /// Features of a position's values in memory.
-  int64_t paddedHeadDim() const {
-    return (headDim + lanes - 1) / lanes * lanes;
-  }
+  int64_t paddedHeadDim() const { return (headDim + lanes - 1) / lanes * lanes; }
   /// Elements from the start of a block to the keys of head `head`, of a head's
   /// keys and of a whole block.
   Ix headStart(Ix head) const;
@@ -103,15 +101,12 @@ struct Rotary {
   bool interleaved = false;
   int64_t headDim = 0;
 
-  static int64_t halfPadded(int64_t headDim) {
-    return (headDim / 2 + lanes - 1) / lanes * lanes;
-  }
+  static int64_t halfPadded(int64_t headDim) { return (headDim / 2 + lanes - 1) / lanes * lanes; }
 };
 
 /// What is known of the tokens of a step: memrefs of abi.h's arrays.
 struct Batch {
-  mlir::Value tokens, positions, sequences, slots, queryStarts, lengths,
-      regimes, blockTables, rows;
+  mlir::Value tokens, positions, sequences, slots, queryStarts, lengths, regimes, blockTables, rows;
   Ix tokenCount, sequenceCount, rowCount, blockTableStride;
 };
 
@@ -128,8 +123,7 @@ class Kernels {
 public:
   /// `module` receives the functions. `largestK`: the most features that a
   /// linear sums over; `maxContext`: positions.
-  Kernels(mlir::ModuleOp module, VectorUnit unit, int64_t largestK,
-          int64_t maxContext);
+  Kernels(mlir::ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext);
 
   /// Floats of scratch memory that each worker needs, a multiple of 16.
   int64_t scratchFloats() const { return scratch; }
@@ -137,59 +131,48 @@ public:
   /// result = input W^T (+ bias) (gated) (+ residual). With argmax it is
   /// complete, for all rows, at the end: it has barriers of its own, before
   /// which `result` need not exist.
-  void linear(Emitter &e, const LinearShape &shape,
-              const LinearOperands &operands, const Worker &worker);
+  void linear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker);
 
   /// result = norm(input (+ residual, also stored to `sum`)) for `heads` heads
   /// of `n` features in each of `rows` rows.
-  void rmsNorm(Emitter &e, Rows input, std::optional<Rows> residual,
-               std::optional<Rows> sum, mlir::Value weight, float eps,
-               Rows result, Ix heads, Ix n, Ix rows, const Worker &worker);
+  void rmsNorm(Emitter &e, Rows input, std::optional<Rows> residual, std::optional<Rows> sum, mlir::Value weight,
+               float eps, Rows result, Ix heads, Ix n, Ix rows, const Worker &worker);
 
   /// An elementwise op on `n` features: what `compute` makes of the inputs'
   /// lanes. `name` identifies it.
-  void elementwise(
-      Emitter &e, llvm::StringRef name, llvm::ArrayRef<Rows> inputs,
-      Rows result, Ix n, Ix rows, const Worker &worker,
-      llvm::function_ref<mlir::Value(Emitter &, llvm::ArrayRef<mlir::Value>)>
-          compute);
+  void elementwise(Emitter &e, llvm::StringRef name, llvm::ArrayRef<Rows> inputs, Rows result, Ix n, Ix rows,
+                   const Worker &worker,
+                   llvm::function_ref<mlir::Value(Emitter &, llvm::ArrayRef<mlir::Value>)> compute);
 
   /// result_t = table[id_t]; the table's matrix [vocab, n] lies in rows or in
   /// panels of one segment.
-  void embedding(Emitter &e, const Batch &batch, mlir::Value table,
-                 mlir::Type element, bool panels, Rows result, Ix n,
+  void embedding(Emitter &e, const Batch &batch, mlir::Value table, mlir::Type element, bool panels, Rows result, Ix n,
                  const Worker &worker);
 
   /// result_r = input_{rows_r}.
-  void selectRows(Emitter &e, const Batch &batch, Rows input, Rows result, Ix n,
-                  const Worker &worker);
+  void selectRows(Emitter &e, const Batch &batch, Rows input, Rows result, Ix n, const Worker &worker);
 
   /// Fills a rotary's table for the step's tokens. `frequencies` and
   /// `longFrequencies` (null: none) are memref<halfPadded x f32>; angles are
   /// f32(position) * frequency in f32, the results are scaled in f32.
-  void rotaryTable(Emitter &e, const Batch &batch, const Rotary &rotary,
-                   mlir::Value frequencies, mlir::Value longFrequencies,
-                   float scaling, const Worker &worker);
+  void rotaryTable(Emitter &e, const Batch &batch, const Rotary &rotary, mlir::Value frequencies,
+                   mlir::Value longFrequencies, float scaling, const Worker &worker);
 
   /// result = rope(input) for `heads` heads.
-  void rope(Emitter &e, const Rotary &rotary, Rows input, Rows result, Ix heads,
-            Ix rows, const Worker &worker);
+  void rope(Emitter &e, const Rotary &rotary, Rows input, Rows result, Ix heads, Ix rows, const Worker &worker);
 
   /// Stores keys and values at the tokens' slots.
-  void kvAppend(Emitter &e, const Batch &batch, const Cache &cache, Rows key,
-                Rows value, const Worker &worker);
+  void kvAppend(Emitter &e, const Batch &batch, const Cache &cache, Rows key, Rows value, const Worker &worker);
 
   /// result = rope(norm(query)); kvAppend(rope(norm(key)), value). Without
   /// norms (null) both are left out.
-  void qkNormRopeAppend(Emitter &e, const Batch &batch, const Cache &cache,
-                        const Rotary &rotary, Rows query, Rows key, Rows value,
-                        mlir::Value queryNorm, mlir::Value keyNorm, float eps,
-                        Rows result, int64_t heads, const Worker &worker);
+  void qkNormRopeAppend(Emitter &e, const Batch &batch, const Cache &cache, const Rotary &rotary, Rows query, Rows key,
+                        Rows value, mlir::Value queryNorm, mlir::Value keyNorm, float eps, Rows result, int64_t heads,
+                        const Worker &worker);
 
   /// The module's function `name`; `body` makes it the first time. Its
   /// arguments have the types of `arguments`.
-  void call(Emitter &e, llvm::StringRef name,
-            llvm::ArrayRef<mlir::Value> arguments,
+  void call(Emitter &e, llvm::StringRef name, llvm::ArrayRef<mlir::Value> arguments,
             llvm::function_ref<void(Emitter &, mlir::ValueRange)> body);
 
   /// A product's inner loop over K; see MicroKernel.cpp.
@@ -209,16 +192,13 @@ public:
   /// accumulators[r * accumulatorStride + p * 16 + lane] (+)= sum over k
   /// ascending of input[r][k] * weights[p][k][lane]. Positions are in elements
   /// of the memory given; `k` may be zero.
-  void product(Emitter &e, const MicroKernel &kernel, mlir::Value input,
-               Ix inputStart, Ix inputStride, mlir::Value weights,
-               Ix weightStart, Ix panelStride, Ix k, mlir::Value accumulators,
-               Ix accumulatorStart, Ix accumulatorStride);
+  void product(Emitter &e, const MicroKernel &kernel, mlir::Value input, Ix inputStart, Ix inputStride,
+               mlir::Value weights, Ix weightStart, Ix panelStride, Ix k, mlir::Value accumulators, Ix accumulatorStart,
+               Ix accumulatorStride);
 
   const std::vector<Tile> &tiles() const { return registerTiles; }
   /// Floats of scratch memory that attention uses, per worker.
-  void reserveScratch(int64_t floats) {
-    scratch = std::max(scratch, (floats + lanes - 1) / lanes * lanes);
-  }
+  void reserveScratch(int64_t floats) { scratch = std::max(scratch, (floats + lanes - 1) / lanes * lanes); }
   /// Calls ingot_rt_barrier.
   void barrier(Emitter &e, mlir::Value barrier, Ix worker);
   int64_t maxContext() const { return contextLimit; }
@@ -227,9 +207,7 @@ public:
   /// Where a block's argmax lies in the scratch memory: [row][value, id][lane],
   /// and [row][value, id].
   Ix argmaxState(Emitter &e) const { return e.c(argmaxStart); }
-  Ix argmaxPartial(Emitter &e) const {
-    return e.c(argmaxStart + maxBlockRows * 2 * lanes);
-  }
+  Ix argmaxPartial(Emitter &e) const { return e.c(argmaxStart + maxBlockRows * 2 * lanes); }
 
 private:
   mlir::ModuleOp module;

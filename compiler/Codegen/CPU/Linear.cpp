@@ -52,10 +52,8 @@ struct LinearEmitter {
   void packRows(Ix firstRow, Ix rows);
   void packTile(Ix firstRow, Ix row, int64_t tileRows);
   void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
-  void products(Ix inputStart, Value input, Ix panel, Tile size,
-                int64_t panelCount);
-  void epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size,
-                int64_t unitCount);
+  void products(Ix inputStart, Value input, Ix panel, Tile size, int64_t panelCount);
+  void epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount);
   Value combine(Ix at, Ix segmentStride);
   void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
   void initArgmax(Ix rows);
@@ -67,8 +65,7 @@ struct LinearEmitter {
   void cutRows(Ix rows, llvm::function_ref<void(Tile, Ix, Ix)> body) {
     Ix begin = e.c(0);
     for (Tile size : kernels.tiles()) {
-      Ix end = size.rows == 1 ? rows
-                              : begin + (rows - begin) / size.rows * size.rows;
+      Ix end = size.rows == 1 ? rows : begin + (rows - begin) / size.rows * size.rows;
       body(size, begin, end);
       begin = end;
     }
@@ -79,8 +76,7 @@ struct LinearEmitter {
   Ix blockRows() {
     int64_t unit = kernels.tiles().front().rows;
     Ix fitting = e.c(kernels.packedFloats) / paddedK / unit * unit;
-    return e.max(e.c(unit),
-                 e.min(fitting, e.c(Kernels::maxBlockRows / unit * unit)));
+    return e.max(e.c(unit), e.min(fitting, e.c(Kernels::maxBlockRows / unit * unit)));
   }
 };
 
@@ -93,8 +89,7 @@ void LinearEmitter::packTile(Ix firstRow, Ix row, int64_t tileRows) {
     sources.push_back((firstRow + row + e.c(r)) * in.input.stride);
   e.loop(e.c(0), in.k, 1, [&](Ix k) {
     for (int64_t r = 0; r < tileRows; ++r)
-      e.store(e.load(in.input.memory, sources[r] + k), worker.scratch,
-              target + k * tileRows + r);
+      e.store(e.load(in.input.memory, sources[r] + k), worker.scratch, target + k * tileRows + r);
   });
   if (shape.oddK)
     e.loop(in.k, in.k.roundUp(group()), 1, [&](Ix k) {
@@ -106,15 +101,13 @@ void LinearEmitter::packTile(Ix firstRow, Ix row, int64_t tileRows) {
 void LinearEmitter::packRows(Ix firstRow, Ix rows) {
   cutRows(rows, [&](Tile size, Ix begin, Ix end) {
     if (packs(size))
-      e.loop(begin, end, size.rows,
-             [&](Ix row) { packTile(firstRow, row, size.rows); });
+      e.loop(begin, end, size.rows, [&](Ix row) { packTile(firstRow, row, size.rows); });
   });
 }
 
 /// Accumulators of `size` at the panels from `panel` on, for each segment:
 /// [segment][row][panel][lane].
-void LinearEmitter::products(Ix inputStart, Value input, Ix panel, Tile size,
-                             int64_t panelCount) {
+void LinearEmitter::products(Ix inputStart, Value input, Ix panel, Tile size, int64_t panelCount) {
   Kernels::MicroKernel kernel;
   kernel.element = shape.element;
   kernel.rows = size.rows;
@@ -124,14 +117,11 @@ void LinearEmitter::products(Ix inputStart, Value input, Ix panel, Tile size,
   kernel.weightStride = lanes * group();
   int64_t accumulatorFloats = size.rows * size.panels * lanes;
   auto emitSegment = [&](Ix segment) {
-    Ix start = e.min(segment * segmentLength, in.k),
-       extent = e.min(in.k - start, segmentLength);
+    Ix start = e.min(segment * segmentLength, in.k), extent = e.min(in.k - start, segmentLength);
     Ix padded = extent.roundUp(group());
     Ix weights = features * start.roundUp(group()) + panel * lanes * padded;
-    kernels.product(e, kernel, input, inputStart + start * size.rows, e.c(0),
-                    in.weights, weights, padded * lanes, extent, worker.scratch,
-                    accumulators + segment * accumulatorFloats,
-                    e.c(size.panels * lanes));
+    kernels.product(e, kernel, input, inputStart + start * size.rows, e.c(0), in.weights, weights, padded * lanes,
+                    extent, worker.scratch, accumulators + segment * accumulatorFloats, e.c(size.panels * lanes));
   };
   if (segments() == 1)
     emitSegment(e.c(0));
@@ -152,14 +142,12 @@ Value LinearEmitter::combine(Ix at, Ix segmentStride) {
 
 /// Bias, activation, residual and the store, for the tile whose first row and
 /// unit are given.
-void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size,
-                             int64_t unitCount) {
+void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount) {
   Ix row = firstRow + blockRow;
   int64_t rowFloats = size.panels * lanes;
   Ix segmentStride = e.c(size.rows * rowFloats);
   auto emitOne = [&](Ix r, Ix u) {
-    Ix at = accumulators + r * rowFloats + u * (unitPanels() * lanes),
-       column = (unit + u) * lanes;
+    Ix at = accumulators + r * rowFloats + u * (unitPanels() * lanes), column = (unit + u) * lanes;
     Value value = combine(at, segmentStride);
     if (in.bias)
       value = e.add(value, e.vload(in.bias, column));
@@ -170,25 +158,20 @@ void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size,
       value = e.mul(emitSiLU(e, value), up);
     }
     if (in.residual)
-      value = e.add(value, e.vload(in.residual->memory,
-                                   (row + r) * in.residual->stride + column));
+      value = e.add(value, e.vload(in.residual->memory, (row + r) * in.residual->stride + column));
     if (shape.argmax)
       updateArgmax(blockRow + r, unit + u, value);
     else
       e.vstore(value, in.result.memory, (row + r) * in.result.stride + column);
   };
-  e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) {
-    e.loop(e.c(0), e.c(unitCount), 1, [&](Ix u) { emitOne(r, u); });
-  });
+  e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) { e.loop(e.c(0), e.c(unitCount), 1, [&](Ix u) { emitOne(r, u); }); });
 }
 
 /// One register tile: `unitCount` units from `unit` on, rows from `row` of the
 /// block on.
-void LinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size,
-                         int64_t unitCount) {
+void LinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount) {
   Value input = packs(size) ? worker.scratch : in.input.memory;
-  Ix inputStart =
-      packs(size) ? row * paddedK : (firstRow + row) * in.input.stride;
+  Ix inputStart = packs(size) ? row * paddedK : (firstRow + row) * in.input.stride;
   int64_t panelCount = unitCount * unitPanels();
   if (panelCount <= size.panels) {
     products(inputStart, input, unit * unitPanels(), size, panelCount);
@@ -216,19 +199,14 @@ void LinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size,
 void LinearEmitter::updateArgmax(Ix row, Ix unit, Value value) {
   auto floats = e.vector(e.getF32Type()), ints = e.vector(e.getI32Type());
   Ix at = kernels.argmaxState(e) + row * (2 * lanes);
-  Value feature =
-      arith::AddIOp::create(e, e.broadcast(e.toI32(unit * lanes)), e.iota());
-  Value inside = arith::CmpIOp::create(e, arith::CmpIPredicate::slt, feature,
-                                       e.broadcast(e.toI32(in.n)));
+  Value feature = arith::AddIOp::create(e, e.broadcast(e.toI32(unit * lanes)), e.iota());
+  Value inside = arith::CmpIOp::create(e, arith::CmpIPredicate::slt, feature, e.broadcast(e.toI32(in.n)));
   Value best = e.vload(worker.scratch, at);
-  Value bestFeature =
-      arith::BitcastOp::create(e, ints, e.vload(worker.scratch, at + lanes));
-  Value better = arith::AndIOp::create(
-      e, inside, e.compare(arith::CmpFPredicate::OGT, value, best));
+  Value bestFeature = arith::BitcastOp::create(e, ints, e.vload(worker.scratch, at + lanes));
+  Value better = arith::AndIOp::create(e, inside, e.compare(arith::CmpFPredicate::OGT, value, best));
   e.vstore(e.choose(better, value, best), worker.scratch, at);
   Value chosen = e.choose(better, feature, bestFeature);
-  e.vstore(arith::BitcastOp::create(e, floats, chosen), worker.scratch,
-           at + lanes);
+  e.vstore(arith::BitcastOp::create(e, floats, chosen), worker.scratch, at + lanes);
 }
 
 /// Before a block of rows: no largest value yet.
@@ -244,36 +222,25 @@ void LinearEmitter::initArgmax(Ix rows) {
 /// values the lowest id), then all workers'.
 void LinearEmitter::reduceArgmax(Ix firstRow, Ix rows) {
   auto ints = e.vector(e.getI32Type());
-  auto bits = [&](Type type, Value value) -> Value {
-    return arith::BitcastOp::create(e, type, value);
-  };
+  auto bits = [&](Type type, Value value) -> Value { return arith::BitcastOp::create(e, type, value); };
   e.loop(e.c(0), rows, 1, [&](Ix row) {
     Ix at = kernels.argmaxState(e) + row * (2 * lanes);
-    Value values = e.vload(worker.scratch, at),
-          ids = bits(ints, e.vload(worker.scratch, at + lanes));
+    Value values = e.vload(worker.scratch, at), ids = bits(ints, e.vload(worker.scratch, at + lanes));
     Value best = emitMaxOfLanes(e, values);
-    Value equal =
-        e.compare(arith::CmpFPredicate::OEQ, values, e.broadcast(best));
-    Value id =
-        emitMinOfLanes(e, e.choose(equal, ids, e.splatInt(ints, INT32_MAX)));
+    Value equal = e.compare(arith::CmpFPredicate::OEQ, values, e.broadcast(best));
+    Value id = emitMinOfLanes(e, e.choose(equal, ids, e.splatInt(ints, INT32_MAX)));
     e.store(best, worker.scratch, kernels.argmaxPartial(e) + row * 2);
-    e.store(bits(e.getF32Type(), id), worker.scratch,
-            kernels.argmaxPartial(e) + row * 2 + 1);
+    e.store(bits(e.getF32Type(), id), worker.scratch, kernels.argmaxPartial(e) + row * 2 + 1);
   });
   kernels.barrier(e, worker.barrier, worker.id);
   e.loop(e.share(rows, worker.id, worker.count), [&](Ix row) {
-    auto partial = [&](Ix of) {
-      return of * worker.sharedStride + kernels.argmaxPartial(e) + row * 2;
-    };
-    SmallVector<Value> init = {e.load(worker.shared, partial(e.c(0))),
-                               e.load(worker.shared, partial(e.c(0)) + 1)};
+    auto partial = [&](Ix of) { return of * worker.sharedStride + kernels.argmaxPartial(e) + row * 2; };
+    SmallVector<Value> init = {e.load(worker.shared, partial(e.c(0))), e.load(worker.shared, partial(e.c(0)) + 1)};
     // Workers hold ascending features.
     init = e.loop(e.c(1), worker.count, 1, init, [&](Ix of, ValueRange best) {
-      Value value = e.load(worker.shared, partial(of)),
-            id = e.load(worker.shared, partial(of) + 1);
+      Value value = e.load(worker.shared, partial(of)), id = e.load(worker.shared, partial(of) + 1);
       Value better = e.compare(arith::CmpFPredicate::OGT, value, best[0]);
-      return SmallVector<Value>{e.choose(better, value, best[0]),
-                                e.choose(better, id, best[1])};
+      return SmallVector<Value>{e.choose(better, value, best[0]), e.choose(better, id, best[1])};
     });
     e.store(init[0], in.argmaxValue, firstRow + row);
     e.store(bits(e.getI32Type(), init[1]), in.argmax, firstRow + row);
@@ -292,22 +259,18 @@ void LinearEmitter::panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd) {
     Ix whole = unitBegin + (unitEnd - unitBegin) / unitCount * unitCount;
     e.when(begin < end, [&] {
       e.loop(unitBegin, whole, unitCount, [&](Ix unit) {
-        e.loop(begin, end, size.rows,
-               [&](Ix row) { tile(firstRow, row, unit, size, unitCount); });
+        e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, unitCount); });
       });
       if (unitCount > 1)
-        e.loop(whole, unitEnd, 1, [&](Ix unit) {
-          e.loop(begin, end, size.rows,
-                 [&](Ix row) { tile(firstRow, row, unit, size, 1); });
-        });
+        e.loop(whole, unitEnd, 1,
+               [&](Ix unit) { e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, 1); }); });
     });
   });
 }
 
 void LinearEmitter::emit() {
   paddedK = in.k.roundUp(2);
-  segmentLength =
-      shape.segmented ? (in.k + (segments() - 1)) / segments() : in.k;
+  segmentLength = shape.segmented ? (in.k + (segments() - 1)) / segments() : in.k;
   if (shape.segmented)
     segmentLength = segmentLength.roundUp(2);
   units = (in.n + (lanes - 1)) / lanes;
@@ -321,42 +284,28 @@ void LinearEmitter::emit() {
     packRows(firstRow, rows);
     if (shape.argmax)
       initArgmax(rows);
-    e.loop(mine.begin, mine.end, panelBlock, [&](Ix unit) {
-      panels(firstRow, rows, unit, e.min(unit + panelBlock, mine.end));
-    });
+    e.loop(mine.begin, mine.end, panelBlock,
+           [&](Ix unit) { panels(firstRow, rows, unit, e.min(unit + panelBlock, mine.end)); });
     if (shape.argmax)
       reduceArgmax(firstRow, rows);
   });
 }
 
-void Kernels::linear(Emitter &e, const LinearShape &shape,
-                     const LinearOperands &operands, const Worker &worker) {
+void Kernels::linear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker) {
   std::string name = "linear_";
-  llvm::raw_string_ostream(name)
-      << shape.element << (shape.segmented ? "_segments" : "")
-      << (shape.oddK ? "_odd" : "") << (shape.gated ? "_gated_silu" : "")
-      << (operands.bias ? "_bias" : "")
-      << (operands.residual ? "_residual" : "")
-      << (shape.argmax ? "_argmax" : "");
-  SmallVector<Value> arguments = {operands.input.memory,
-                                  operands.input.stride,
-                                  operands.weights,
-                                  operands.n,
-                                  operands.k,
-                                  operands.rows,
-                                  worker.id,
-                                  worker.count,
-                                  worker.scratch};
-  auto append = [&](std::initializer_list<Value> values) {
-    arguments.append(values);
-  };
+  llvm::raw_string_ostream(name) << shape.element << (shape.segmented ? "_segments" : "") << (shape.oddK ? "_odd" : "")
+                                 << (shape.gated ? "_gated_silu" : "") << (operands.bias ? "_bias" : "")
+                                 << (operands.residual ? "_residual" : "") << (shape.argmax ? "_argmax" : "");
+  SmallVector<Value> arguments = {
+      operands.input.memory, operands.input.stride, operands.weights, operands.n, operands.k, operands.rows, worker.id,
+      worker.count,          worker.scratch};
+  auto append = [&](std::initializer_list<Value> values) { arguments.append(values); };
   if (operands.bias)
     append({operands.bias});
   if (operands.residual)
     append({operands.residual->memory, operands.residual->stride});
   if (shape.argmax)
-    append({operands.argmax, operands.argmaxValue, worker.shared,
-            worker.sharedStride, worker.barrier});
+    append({operands.argmax, operands.argmaxValue, worker.shared, worker.sharedStride, worker.barrier});
   else
     append({operands.result.memory, operands.result.stride});
   call(e, name, arguments, [&](Emitter &inner, ValueRange all) {

@@ -22,8 +22,7 @@ struct TileEmitter {
   Emitter &e;
   const Kernels::MicroKernel &kernel;
   Value input, weights, accumulators;
-  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart,
-      accumulatorStride;
+  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart, accumulatorStride;
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
 
@@ -34,19 +33,16 @@ struct TileEmitter {
       return {emitWiden(e, e.vload(weights, at))};
     // The even element of a pair is the low half of 32 bits.
     auto ints = e.vector(e.getI32Type());
-    Value pairs =
-        vector::BitCastOp::create(e, ints, e.vload(weights, at, 2 * lanes));
+    Value pairs = vector::BitCastOp::create(e, ints, e.vload(weights, at, 2 * lanes));
     Value even = arith::ShLIOp::create(e, pairs, e.splatInt(ints, 16));
     Value odd = arith::AndIOp::create(e, pairs, e.splatInt(ints, -65536));
     auto floats = e.vector(e.getF32Type());
-    return {arith::BitcastOp::create(e, floats, even),
-            arith::BitcastOp::create(e, floats, odd)};
+    return {arith::BitcastOp::create(e, floats, even), arith::BitcastOp::create(e, floats, odd)};
   }
 
   /// input[r][g * group + i] in all lanes.
   Value loadInput(Ix g, int64_t r, int64_t i) {
-    Ix at = kernel.packedInput ? inputStart + g * (group() * kernel.rows) +
-                                     (i * kernel.rows + r)
+    Ix at = kernel.packedInput ? inputStart + g * (group() * kernel.rows) + (i * kernel.rows + r)
                                : inputStart + inputStride * r + g * group() + i;
     return e.broadcast(e.load(input, at));
   }
@@ -80,11 +76,8 @@ struct TileEmitter {
     SmallVector<Value> sums;
     for (int64_t r = 0; r < kernel.rows; ++r)
       for (int64_t p = 0; p < kernel.panels; ++p)
-        sums.push_back(
-            kernel.accumulate
-                ? e.vload(accumulators,
-                          accumulatorStart + accumulatorStride * r + p * lanes)
-                : e.zeros());
+        sums.push_back(kernel.accumulate ? e.vload(accumulators, accumulatorStart + accumulatorStride * r + p * lanes)
+                                         : e.zeros());
     Ix groups = (k + (group() - 1)) / group();
     Ix unrolled = groups / unroll() * unroll();
     auto body = [&](int64_t steps) {
@@ -100,32 +93,26 @@ struct TileEmitter {
       sums = e.loop(unrolled, groups, 1, sums, body(1));
     for (int64_t r = 0; r < kernel.rows; ++r)
       for (int64_t p = 0; p < kernel.panels; ++p)
-        e.vstore(sums[r * kernel.panels + p], accumulators,
-                 accumulatorStart + accumulatorStride * r + p * lanes);
+        e.vstore(sums[r * kernel.panels + p], accumulators, accumulatorStart + accumulatorStride * r + p * lanes);
   }
 };
 } // namespace
 
-void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input,
-                      Ix inputStart, Ix inputStride, Value weights,
-                      Ix weightStart, Ix panelStride, Ix k, Value accumulators,
-                      Ix accumulatorStart, Ix accumulatorStride) {
+void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inputStart, Ix inputStride, Value weights,
+                      Ix weightStart, Ix panelStride, Ix k, Value accumulators, Ix accumulatorStart,
+                      Ix accumulatorStride) {
   std::string name;
-  llvm::raw_string_ostream(name)
-      << "product_" << kernel.element << (kernel.pairs ? "_pairs" : "") << "_"
-      << kernel.rows << "x" << kernel.panels
-      << (kernel.packedInput ? "_packed" : "")
-      << (kernel.accumulate ? "_add" : "");
+  llvm::raw_string_ostream(name) << "product_" << kernel.element << (kernel.pairs ? "_pairs" : "") << "_" << kernel.rows
+                                 << "x" << kernel.panels << (kernel.packedInput ? "_packed" : "")
+                                 << (kernel.accumulate ? "_add" : "");
   if (kernel.weightStride != (kernel.pairs ? 2 : 1) * lanes)
     name += "_stride" + std::to_string(kernel.weightStride);
   call(e, name,
-       {input, inputStart, inputStride, weights, weightStart, panelStride, k,
-        accumulators, accumulatorStart, accumulatorStride},
+       {input, inputStart, inputStride, weights, weightStart, panelStride, k, accumulators, accumulatorStart,
+        accumulatorStride},
        [&](Emitter &inner, ValueRange a) {
-         TileEmitter{inner,          kernel,         a[0],
-                     a[3],           a[7],           inner.ix(a[1]),
-                     inner.ix(a[2]), inner.ix(a[4]), inner.ix(a[5]),
-                     inner.ix(a[6]), inner.ix(a[8]), inner.ix(a[9])}
+         TileEmitter{inner,          kernel,         a[0],           a[3],           a[7],           inner.ix(a[1]),
+                     inner.ix(a[2]), inner.ix(a[4]), inner.ix(a[5]), inner.ix(a[6]), inner.ix(a[8]), inner.ix(a[9])}
              .emit();
        });
 }

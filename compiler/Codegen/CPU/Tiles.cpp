@@ -16,8 +16,7 @@ VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
   llvm::SmallVector<llvm::StringRef> features;
   if (llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None)
     llvm::X86::getFeaturesForCPU(cpu, features);
-  return llvm::is_contained(features, "avx512f") ? VectorUnit{32, 16}
-                                                 : VectorUnit{16, 8};
+  return llvm::is_contained(features, "avx512f") ? VectorUnit{32, 16} : VectorUnit{16, 8};
 }
 
 /// Registers that a tile occupies: its accumulators, one panel's weights of a
@@ -28,9 +27,7 @@ static int64_t registersOf(Tile tile, VectorUnit unit) {
 }
 
 std::vector<Tile> ingot::cpu::chooseTiles(VectorUnit unit) {
-  auto fits = [&](Tile tile) {
-    return registersOf(tile, unit) <= unit.registers;
-  };
+  auto fits = [&](Tile tile) { return registersOf(tile, unit) <= unit.registers; };
   Tile best = {1, 1};
   double bestRatio = 0;
   for (int64_t panels : {1, 2})

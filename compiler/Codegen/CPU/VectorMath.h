@@ -30,9 +30,7 @@ std::pair<mlir::Value, mlir::Value> emitCosSin(Emitter &e, mlir::Value x);
 /// 1 / sqrt(mean(x^2) + eps) of `n` features as a scalar: 16 partial sums, lane
 /// j of the features congruent to j, then emitSumOfLanes. `load` gives the
 /// vector at a position, with zeros outside the mask if there is one.
-mlir::Value
-emitInverseRms(Emitter &e, Ix n, mlir::Value eps,
-               llvm::function_ref<mlir::Value(Ix, mlir::Value)> load);
+mlir::Value emitInverseRms(Emitter &e, Ix n, mlir::Value eps, llvm::function_ref<mlir::Value(Ix, mlir::Value)> load);
 
 /// The sum of 16 lanes by halves: ((0+8)+(4+12))+... The order is part of the
 /// numerics.

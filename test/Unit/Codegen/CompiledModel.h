@@ -1,0 +1,109 @@
+// A model compiled for this machine and run in this process: what the runtime does for an executable, done plainly.
+#ifndef INGOT_TEST_UNIT_CODEGEN_COMPILEDMODEL_H
+#define INGOT_TEST_UNIT_CODEGEN_COMPILEDMODEL_H
+
+#include "compiler/Conversion/ModelLayout.h"
+#include "compiler/Evaluator/Evaluator.h"
+#include "compiler/Pipelines/Pipelines.h"
+#include "ingot_rt/abi.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ingot::test {
+
+/// A decoder's shape and storage, from which `decoderText` writes a module at stage `ingot`.
+struct DecoderShape {
+  int64_t vocab = 131, hidden = 48, intermediate = 80, heads = 4, kvHeads = 2, headDim = 12;
+  /// Layers per run; with more than one run, two kinds alternate (the second has a window).
+  std::vector<int64_t> runs = {2};
+  int64_t window = 0;
+  std::string weights = "bf16", cache = "f16";
+  bool tied = true, qkNorm = false, bias = false, interleaved = false, longRope = false;
+  int64_t maxContext = 4096;
+};
+
+std::string decoderText(const DecoderShape &shape);
+
+/// How a model is compiled.
+struct Build {
+  bool fuse = true;
+  std::string attention = "tiled";
+  /// Whose register tiles are used; the code is always for this machine.
+  std::string tilesOf = "x86-64-v3";
+};
+
+/// Tokens of one sequence in a step.
+struct Chunk {
+  int sequence;
+  std::vector<int32_t> ids;
+};
+
+/// What a hook saw of one op.
+struct Seen {
+  uint32_t op;
+  int32_t layer;
+  std::vector<float> values;
+};
+
+class CompiledModel {
+public:
+  /// Compiles, packs weights that the evaluator's RandomParameters define. Faults end the test program.
+  CompiledModel(const std::string &text, const Build &build);
+  ~CompiledModel();
+
+  /// Forgets all sequences; the cache is filled with NaNs.
+  void reset();
+  /// One step of `workers` threads; the logits of every token, row by row.
+  std::vector<std::vector<float>> step(const std::vector<Chunk> &chunks, unsigned workers = 1);
+  /// The same with INGOT_RT_ARGMAX: (id, value) of every token.
+  std::vector<std::pair<int32_t, float>> argmax(const std::vector<Chunk> &chunks, unsigned workers = 1);
+  /// The logits of one sequence from the start on, in steps of `chunk` tokens.
+  std::vector<std::vector<float>> logits(int sequence, const std::vector<int32_t> &ids, size_t chunk,
+                                         unsigned workers = 1);
+
+  /// The evaluator's logits of every token of one sequence, of the module before it was compiled.
+  std::vector<std::vector<float>> evaluate(const std::vector<int32_t> &ids, Accumulation accumulation);
+
+  /// Calls the entry with a changed copy of a valid step's arguments.
+  uint32_t statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change);
+
+  /// Names of the op table.
+  std::vector<std::string> opNames;
+  /// Filled by a step if set: worker 0's view.
+  std::vector<Seen> *seen = nullptr;
+  /// The first token of a sequence that is longer than this has the long RoPE regime; 0: none has.
+  bool longRegime = false;
+
+private:
+  void compile(const std::string &text, const Build &build);
+  void pack(mlir::ModuleOp packed, const ParameterTable &table);
+  void run(const std::vector<Chunk> &chunks, unsigned workers, uint32_t output, ingot_rt_step_args *keep = nullptr);
+
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> source, module;
+  RandomParameters parameters{7};
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  ingot_rt_step_fn entry = nullptr;
+  std::vector<char> modelRecord;
+  ingot_rt_arena arena = {};
+  std::vector<uint8_t> weightBytes, arenaBytes, cacheBytes;
+  uint8_t *weights = nullptr;
+  uint64_t blockBytes = 0, blocks = 0, nextBlock = 0;
+  int64_t vocab = 0;
+  uint32_t cacheDtype = 0;
+  std::map<int, std::vector<int32_t>> tables;
+  std::map<int, int32_t> lengths;
+  // One step's metadata.
+  std::vector<int32_t> tokens, positions, sequences, starts, lengthsOf, regimes, blockTables, rows, ids;
+  std::vector<int64_t> slots;
+  std::vector<float> logitsBytes, values;
+};
+
+} // namespace ingot::test
+
+#endif // INGOT_TEST_UNIT_CODEGEN_COMPILEDMODEL_H
