@@ -18,6 +18,13 @@ void checkSizes(ConfigReader &reader, DecoderConfig &config) {
                 " elements are too many; expected a product of at most " + Twine(mostFeatures));
   if (!(config.eps > 0) || !std::isfinite(config.eps))
     reader.fail("the norm's epsilon must be positive and finite, got " + jsonText(static_cast<double>(config.eps)));
+  // In float64, which cannot overflow; the bytes of all weights must fit int64_t with room to spare.
+  double rows = 2.0 * static_cast<double>((config.heads + config.kvHeads) * config.headDim) +
+                3.0 * static_cast<double>(config.intermediate);
+  double parameters = static_cast<double>(config.hidden) *
+                      (rows * static_cast<double>(config.layers) + 2.0 * static_cast<double>(config.vocab));
+  if (parameters > 0x1p58)
+    reader.fail("the sizes give " + jsonText(parameters) + " parameters; expected at most 2^58");
   config.windows.assign(config.layers, std::nullopt);
 }
 
@@ -47,7 +54,7 @@ static void readActivation(ConfigReader &reader) {
     reader.failKey("hidden_act", "activation " + quote(*name) + " is not supported; expected 'silu'");
 }
 
-static void readStorage(ConfigReader &reader, DecoderConfig &config) {
+void readStorage(ConfigReader &reader, DecoderConfig &config) {
   std::optional<std::string> newer = reader.optionalString("dtype");
   std::optional<std::string> older = reader.optionalString("torch_dtype");
   config.dtype = newer ? *newer : older.value_or("");

@@ -25,6 +25,9 @@ struct DecoderDefaults {
 /// sees all positions afterwards.
 void readDecoder(ConfigReader &reader, const DecoderDefaults &defaults, DecoderConfig &config);
 
+/// dtype or torch_dtype: how random weights are stored.
+void readStorage(ConfigReader &reader, DecoderConfig &config);
+
 /// Sizes that read the same in every architecture, and their limits.
 void checkSizes(ConfigReader &reader, DecoderConfig &config);
 

@@ -22,7 +22,7 @@ static void readTinyLM(ConfigReader &reader, DecoderConfig &config) {
   checkSizes(reader, config);
   config.rope = plainRope(reader, 10000, config.headDim);
   config.rope.pairs = RopePairs::Interleaved;
-  reader.inert("torch_dtype", "the tensors' own types decide");
+  readStorage(reader, config);
   readTokens(reader, std::nullopt, std::nullopt, std::nullopt, config);
   config.names = {.embedding = "embed",
                   .finalNorm = "norm",
