@@ -1,0 +1,66 @@
+//===- CodeGen.h - From the LLVM dialect to LLVM IR, assembly and object files
+//------------------------------------===//
+//
+// One nested module per CPU variant becomes one object. Everything that decides
+// the bytes is passed in, nothing is read from the machine, so that the same
+// input gives the same object everywhere.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#ifndef INGOT_COMPILER_TARGET_CODEGEN_H
+#define INGOT_COMPILER_TARGET_CODEGEN_H
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace llvm {
+class LLVMContext;
+class Module;
+class TargetMachine;
+} // namespace llvm
+namespace mlir {
+class ModuleOp;
+} // namespace mlir
+
+namespace ingot {
+
+/// What LLVM is told of a CPU variant.
+struct CpuTarget {
+  std::string name;     ///< as --target-cpu spells it, and the nested module's name
+  std::string cpu;      ///< LLVM's name
+  std::string features; ///< LLVM's feature string
+  uint64_t required;    ///< enum ingot_rt_cpu_feature bits that the runtime checks
+};
+
+/// The variant called `name` ("x86-64-v3", "x86-64-v4", "x86-64-v4-bf16" or a
+/// name that LLVM knows). Errors: an unknown name, or a CPU below x86-64-v3,
+/// with the valid names.
+llvm::Expected<CpuTarget> getCpuTarget(llvm::StringRef name);
+
+/// The `--target-cpu=native` variant: the machine's CPU and features as LLVM
+/// names them.
+llvm::Expected<CpuTarget> getNativeCpuTarget();
+
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createTargetMachine(const CpuTarget &target);
+
+/// Translates a nested module in the LLVM dialect and sets triple, data layout
+/// and per-function CPU attributes.
+llvm::Expected<std::unique_ptr<llvm::Module>> translateVariant(mlir::ModuleOp module, const CpuTarget &target,
+                                                               llvm::TargetMachine &machine,
+                                                               llvm::LLVMContext &context);
+
+/// Runs LLVM's optimizations on kernels whose loops are already shaped: no loop
+/// vectorizer, no SLP, no unrolling beyond what the IR says, which keeps both
+/// the compile time and the order of every sum.
+void optimizeVariant(llvm::Module &module, llvm::TargetMachine &machine);
+
+/// Emits assembly (`assembly`) or an object.
+llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module, llvm::TargetMachine &machine, bool assembly);
+
+} // namespace ingot
+
+#endif // INGOT_COMPILER_TARGET_CODEGEN_H

@@ -1,0 +1,120 @@
+//===- Link.cpp - Links an executable with lld and the prelinked runtime
+//------------------------------------------===//
+
+#include "compiler/Target/Link.h"
+#include "lld/Common/Driver.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
+
+using namespace llvm;
+
+namespace ingot {
+
+ObjectFiles::~ObjectFiles() {
+  for (const std::string &path : paths) {
+    sys::fs::remove(path);
+    sys::DontRemoveFileOnSignal(path);
+  }
+}
+
+Error ObjectFiles::add(StringRef name, ArrayRef<char> bytes) {
+  SmallString<128> path;
+  int descriptor = -1;
+  if (std::error_code error = sys::fs::createTemporaryFile(name, "o", descriptor, path))
+    return createStringError(error, "a temporary object file cannot be written: " + error.message());
+  sys::RemoveFileOnSignal(path);
+  paths.push_back(path.str().str());
+  raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+  stream.write(bytes.data(), bytes.size());
+  stream.close();
+  if (std::error_code error = stream.error()) {
+    stream.clear_error();
+    return createStringError(error, Twine(path) + ": " + error.message());
+  }
+  return Error::success();
+}
+
+/// Runs lld with `arguments`; an error is what it said.
+static Error runLinker(ArrayRef<std::string> arguments, StringRef output) {
+  std::vector<const char *> argv;
+  for (const std::string &argument : arguments)
+    argv.push_back(argument.c_str());
+  std::string said;
+  raw_string_ostream stream(said);
+  lld::Result result = lld::lldMain(argv, stream, stream, {{lld::Gnu, &lld::elf::link}});
+  if (result.retCode != 0)
+    return createStringError("link of " + output + " failed: " + StringRef(said).trim());
+  return Error::success();
+}
+
+Expected<SmallVector<char, 0>> mergeObjects(ArrayRef<SmallVector<char, 0>> objects) {
+  ObjectFiles files;
+  for (const SmallVector<char, 0> &object : objects)
+    if (Error error = files.add("ingot-part", object))
+      return error;
+  if (Error error = files.add("ingot-merged", {}))
+    return error;
+  std::string output = files.get().back();
+  std::vector<std::string> arguments = {"ld.lld", "-r", "-o", output};
+  append_range(arguments, files.get().drop_back());
+  if (Error error = runLinker(arguments, output))
+    return error;
+  ErrorOr<std::unique_ptr<MemoryBuffer>> merged =
+      MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!merged)
+    return createStringError(merged.getError(), output + ": " + merged.getError().message());
+  StringRef bytes = (*merged)->getBuffer();
+  return SmallVector<char, 0>(bytes.begin(), bytes.end());
+}
+
+Expected<std::string> findRuntime(StringRef programPath) {
+  SmallString<256> folder(sys::path::parent_path(sys::path::parent_path(programPath)));
+  sys::path::append(folder, "lib", "ingot", "x86_64-linux-gnu");
+  SmallString<256> list(folder);
+  sys::path::append(list, "link.txt");
+  if (!sys::fs::exists(list))
+    return createStringError(Twine(list) +
+                             ": the runtime that goes into executables is "
+                             "missing; expected it beside " +
+                             programPath);
+  return folder.str().str();
+}
+
+Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, StringRef output) {
+  SmallString<256> list(runtimeFolder);
+  sys::path::append(list, "link.txt");
+  ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(list);
+  if (!text)
+    return createStringError(text.getError(), Twine(list) + ": " + text.getError().message());
+  std::vector<std::string> arguments = {"ld.lld",         "-static", "--gc-sections", "--build-id=none",
+                                        "--eh-frame-hdr", "-z",      "noexecstack",   "-o",
+                                        output.str()};
+  SmallVector<StringRef> lines;
+  (*text)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  bool placed = false;
+  for (StringRef line : lines) {
+    if (line == "OBJECTS") {
+      append_range(arguments, objects);
+      placed = true;
+    } else if (line.starts_with("-")) {
+      arguments.push_back(line.str());
+    } else {
+      SmallString<256> file(runtimeFolder);
+      sys::path::append(file, line);
+      arguments.push_back(file.str().str());
+    }
+  }
+  if (!placed)
+    return createStringError(Twine(list) + ": expected a line OBJECTS, got none");
+  return runLinker(arguments, output);
+}
+
+} // namespace ingot

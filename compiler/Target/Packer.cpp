@@ -1,0 +1,293 @@
+//===- Packer.cpp - Executes the recipes of packed parameters
+//-----------------------------------------------------===//
+
+#include "compiler/Target/Packer.h"
+#include "compiler/Import/InputError.h"
+#include "ingot_rt/abi.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MathExtras.h"
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+using namespace mlir;
+using namespace llvm;
+
+namespace ingot {
+
+std::string instantiateSource(StringRef pattern, int64_t layer) {
+  auto [before, after] = pattern.split("{layer}");
+  if (before.size() == pattern.size())
+    return pattern.str();
+  return (before + Twine(layer) + after).str();
+}
+
+FailureOr<std::vector<PackedParameter>> getPackedParameters(ModuleOp module) {
+  FailureOr<ParameterTable> table = computeParameterTable(module);
+  if (failed(table))
+    return failure();
+  StringMap<std::vector<int64_t>> layersOf;
+  module.walk([&](LayersOp op) {
+    int64_t layer = 0;
+    for (auto run : op.getRuns().getAsRange<RunAttr>())
+      for (int64_t i = 0; i < run.getCount(); ++i)
+        layersOf[run.getKind().getValue()].push_back(layer++);
+  });
+  std::vector<PackedParameter> result;
+  for (const ParameterLayout &layout : table->parameters) {
+    std::optional<StringRef> kind = ParameterOp(layout.op).getKind();
+    result.push_back({layout, kind ? layersOf.lookup(*kind) : std::vector<int64_t>{-1}});
+    if (result.back().layers.size() != layout.count)
+      return ParameterOp(layout.op).emitOpError("expected ")
+             << layout.count << " layers of its kind, got " << result.back().layers.size();
+  }
+  return result;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Recipes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static RankedTensorType tensorType(Value value) { return cast<RankedTensorType>(value.getType()); }
+static int64_t rowSize(RankedTensorType type) { return type.getShape().back(); }
+static int64_t rowCount(RankedTensorType type) {
+  int64_t rows = 1;
+  for (int64_t size : type.getShape().drop_back())
+    rows *= size;
+  return rows;
+}
+
+/// Bits of `value` rounded to bfloat16, to nearest, ties to even; NaNs stay
+/// NaNs.
+static uint16_t toBF16(float value) {
+  uint32_t bits = bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u)
+    return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+static uint16_t toF16(float value) { return bit_cast<uint16_t>(static_cast<_Float16>(value)); }
+
+static void roundTo(Type type, MutableArrayRef<float> values) {
+  if (type.isBF16())
+    for (float &value : values)
+      value = bit_cast<float>(static_cast<uint32_t>(toBF16(value)) << 16);
+  else if (type.isF16())
+    for (float &value : values)
+      value = static_cast<float>(static_cast<_Float16>(value));
+}
+
+static Error readSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow, int64_t rows,
+                        MutableArrayRef<float> dst) {
+  std::string name = instantiateSource(op.getName(), layer);
+  const TensorInfo *tensor = checkpoint.find(name);
+  if (!tensor)
+    return createStringError("tensor '" + name + "' is missing");
+  RankedTensorType type = tensorType(op.getResult());
+  if (ArrayRef<int64_t>(tensor->shape) != type.getShape())
+    return inputError(tensor->file, "tensor '" + name + "' has the wrong shape; expected " +
+                                        shapeText(type.getShape()) + ", got " + shapeText(tensor->shape));
+  return checkpoint.readF32(*tensor, firstRow, rows, dst);
+}
+
+/// Rows of values stacked or concatenated: row r of the result is row r - start
+/// of the input that holds it.
+static Error readJoined(OperandRange inputs, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow,
+                        int64_t rows, MutableArrayRef<float> dst) {
+  int64_t start = 0, size = rowSize(tensorType(inputs.front()));
+  for (Value input : inputs) {
+    int64_t end = start + rowCount(tensorType(input));
+    int64_t first = std::max(start, firstRow), last = std::min(end, firstRow + rows);
+    if (first < last)
+      if (Error error = readRecipeRows(input, layer, checkpoint, first - start, last - first,
+                                       dst.slice((first - firstRow) * size, (last - first) * size)))
+        return error;
+    start = end;
+  }
+  return Error::success();
+}
+
+Error readRecipeRows(Value value, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow, int64_t rows,
+                     MutableArrayRef<float> dst) {
+  Operation *op = value.getDefiningOp();
+  if (auto source = dyn_cast<SourceOp>(op))
+    return readSource(source, layer, checkpoint, firstRow, rows, dst);
+  if (auto stack = dyn_cast<StackOp>(op))
+    return readJoined(stack.getInputs(), layer, checkpoint, firstRow, rows, dst);
+  if (auto concat = dyn_cast<ConcatOp>(op)) {
+    if (tensorType(value).getRank() > 1)
+      return readJoined(concat.getInputs(), layer, checkpoint, firstRow, rows, dst);
+    // Vectors are one row each: their elements follow one another.
+    size_t at = 0;
+    for (Value input : concat.getInputs()) {
+      size_t size = rowSize(tensorType(input));
+      if (Error error = readRecipeRows(input, layer, checkpoint, 0, 1, dst.slice(at, size)))
+        return error;
+      at += size;
+    }
+    return Error::success();
+  }
+  if (auto pack = dyn_cast<PackOp>(op))
+    return readRecipeRows(pack.getInput(), layer, checkpoint, firstRow, rows, dst);
+  auto convert = cast<ConvertOp>(op);
+  if (Error error = readRecipeRows(convert.getInput(), layer, checkpoint, firstRow, rows, dst))
+    return error;
+  roundTo(tensorType(value).getElementType(), dst);
+  return Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Layouts
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Writes `values`, which the element type holds exactly, from `dst` on.
+static void store(Type type, ArrayRef<float> values, char *dst) {
+  if (type.isF32()) {
+    memcpy(dst, values.data(), values.size() * sizeof(float));
+    return;
+  }
+  auto *out = reinterpret_cast<uint16_t *>(dst);
+  if (type.isBF16())
+    for (float value : values)
+      *out++ = static_cast<uint16_t>(bit_cast<uint32_t>(value) >> 16);
+  else
+    for (float value : values)
+      *out++ = toF16(value);
+}
+
+namespace {
+/// One matrix in panels: its shape as stored and the geometry of
+/// ingot_rt/abi.h.
+struct PanelGeometry {
+  uint64_t n, k, segments, group, elementSize;
+};
+} // namespace
+
+/// Writes one panel: 16 rows of `k` floats, one after another in `rows`.
+static void storePanel(const PanelGeometry &g, Type type, uint64_t panel, const float *rows, char *dst) {
+  std::vector<float> line(INGOT_RT_PANEL * g.group);
+  for (uint64_t s = 0; s < g.segments; ++s) {
+    uint64_t extent = ingot_rt_segment_extent(g.k, g.segments, s), padded = alignTo(extent, g.group);
+    uint64_t first = s * ingot_rt_segment_length(g.k, g.segments);
+    if (extent == 0)
+      continue;
+    char *out = dst + (ingot_rt_segment_start(g.n, g.k, g.segments, g.group, s) + panel * INGOT_RT_PANEL * padded) *
+                          g.elementSize;
+    for (uint64_t k = 0; k < padded; k += g.group) {
+      for (uint64_t f = 0; f < INGOT_RT_PANEL; ++f)
+        for (uint64_t i = 0; i < g.group; ++i)
+          line[f * g.group + i] = k + i < extent ? rows[f * g.k + first + k + i] : 0.0f;
+      store(type, line, out);
+      out += line.size() * g.elementSize;
+    }
+  }
+}
+
+namespace {
+/// A share of the work: some panels or rows of one layer of one parameter.
+struct Task {
+  const PackedParameter *parameter;
+  size_t index; ///< within the kind
+  int64_t first, count;
+};
+} // namespace
+
+static PackedAttr packing(RankedTensorType type) { return cast<PackedAttr>(type.getEncoding()); }
+
+/// Rows of a packed parameter's tasks: features for panels (of both matrices of
+/// a pair), rows otherwise.
+static int64_t taskUnits(RankedTensorType type) {
+  if (packing(type).getLayout() == Layout::Rows)
+    return rowCount(type);
+  int64_t panels = divideCeil(type.getShape()[type.getRank() - 2], INGOT_RT_PANEL);
+  return packing(type).getLayout() == Layout::PanelPairs ? 2 * panels : panels;
+}
+
+/// Reads the 16 features of stored panel `panel` (those beyond the matrix are
+/// zero) into `rows`.
+static Error readPanel(RankedTensorType type, Value value, int64_t layer, const Checkpoint &checkpoint, int64_t panel,
+                       MutableArrayRef<float> rows) {
+  int64_t k = rowSize(type), n = type.getShape()[type.getRank() - 2], firstRow = 0;
+  if (packing(type).getLayout() == Layout::PanelPairs) {
+    firstRow = panel % 2 * n;
+    panel /= 2;
+  }
+  int64_t feature = panel * INGOT_RT_PANEL, count = std::min<int64_t>(INGOT_RT_PANEL, n - feature);
+  std::fill(rows.begin() + count * k, rows.end(), 0.0f);
+  return readRecipeRows(value, layer, checkpoint, firstRow + feature, count, rows.take_front(count * k));
+}
+
+static Error runTask(const Task &task, const Checkpoint &checkpoint, MutableArrayRef<char> weights,
+                     std::vector<float> &buffer) {
+  ParameterOp op = task.parameter->layout.op;
+  RankedTensorType type = op.getTensorType();
+  Value value = op.getYielded();
+  int64_t layer = task.parameter->layers[task.index], k = rowSize(type);
+  char *dst = weights.data() + task.parameter->layout.offset + task.index * task.parameter->layout.layerStride;
+  uint64_t elementSize = type.getElementTypeBitWidth() / 8;
+  if (packing(type).getLayout() == Layout::Rows) {
+    buffer.resize(task.count * k);
+    if (Error error = readRecipeRows(value, layer, checkpoint, task.first, task.count, buffer))
+      return error;
+    store(type.getElementType(), buffer, dst + task.first * k * elementSize);
+    return Error::success();
+  }
+  uint64_t n = type.getShape()[type.getRank() - 2];
+  if (packing(type).getLayout() == Layout::PanelPairs)
+    n = 2 * alignTo(n, INGOT_RT_PANEL);
+  PanelGeometry geometry{n, static_cast<uint64_t>(k), static_cast<uint64_t>(packing(type).getSegments()),
+                         type.getElementType().isBF16() ? 2u : 1u, elementSize};
+  buffer.resize(INGOT_RT_PANEL * k);
+  for (int64_t panel = task.first; panel < task.first + task.count; ++panel) {
+    if (Error error = readPanel(type, value, layer, checkpoint, panel, buffer))
+      return error;
+    storePanel(geometry, type.getElementType(), panel, buffer.data(), dst);
+  }
+  return Error::success();
+}
+
+Error packParameters(ArrayRef<PackedParameter> parameters, const Checkpoint &checkpoint, MutableArrayRef<char> weights,
+                     llvm::function_ref<void(uint64_t)> progress) {
+  constexpr int64_t bytesPerTask = 1 << 20;
+  std::vector<Task> tasks;
+  for (const PackedParameter &parameter : parameters) {
+    RankedTensorType type = ParameterOp(parameter.layout.op).getTensorType();
+    int64_t units = taskUnits(type), unitBytes = std::max<int64_t>(1, parameter.layout.layerStride / units);
+    int64_t perTask = std::max<int64_t>(1, bytesPerTask / unitBytes);
+    for (size_t index = 0; index < parameter.layers.size(); ++index)
+      for (int64_t first = 0; first < units; first += perTask)
+        tasks.push_back({&parameter, index, first, std::min(perTask, units - first)});
+  }
+  std::atomic<size_t> next = 0;
+  std::atomic<uint64_t> done = 0;
+  std::atomic<bool> failed = false;
+  std::mutex mutex;
+  Error firstError = Error::success();
+  auto work = [&] {
+    std::vector<float> buffer;
+    for (size_t i = next++; i < tasks.size() && !failed; i = next++) {
+      Error error = runTask(tasks[i], checkpoint, weights, buffer);
+      std::lock_guard lock(mutex);
+      if (error) {
+        failed = true;
+        if (firstError)
+          consumeError(std::move(error));
+        else
+          firstError = std::move(error);
+      } else {
+        done += bytesPerTask;
+        progress(std::min<uint64_t>(done, weights.size()));
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  return firstError;
+}
+
+} // namespace ingot

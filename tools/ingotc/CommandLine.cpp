@@ -1,0 +1,305 @@
+//===- CommandLine.cpp - ingotc's command line
+//--------------------------------------------------------------------===//
+//
+// One table of options drives the parser, --help and the suggestions for
+// misspelled names.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "tools/ingotc/CommandLine.h"
+#include "models/Architecture.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <functional>
+
+using namespace llvm;
+
+namespace ingot {
+
+namespace {
+
+/// One option. Options with `values` take a value, after `=` or as the next
+/// argument.
+struct Option {
+  StringLiteral name;
+  StringLiteral values; ///< what --help shows after the name; empty for a flag
+  StringLiteral help;
+  std::function<Error(CommandLine &, StringRef)> apply;
+};
+
+} // namespace
+
+static Error badValue(StringRef option, StringRef value, StringRef expected) {
+  return createStringError(option + ": expected " + expected + ", got '" + value + "'");
+}
+
+/// A parser for an option with a fixed set of words.
+template <typename T>
+static auto choice(StringRef option, T CompileOptions::*field, std::vector<std::pair<StringRef, T>> words) {
+  return [=](CommandLine &line, StringRef value) -> Error {
+    std::string expected;
+    for (auto [word, meaning] : words) {
+      if (word == value) {
+        line.compile.*field = meaning;
+        return Error::success();
+      }
+      expected += (expected.empty() ? "" : ", ") + word.str();
+    }
+    return badValue(option, value, expected);
+  };
+}
+
+static auto number(StringRef option, int64_t CompileOptions::*field) {
+  return [=](CommandLine &line, StringRef value) -> Error {
+    int64_t parsed = 0;
+    if (value.getAsInteger(10, parsed) || parsed <= 0 || parsed > (int64_t(1) << 31) - 1)
+      return badValue(option, value, "a number from 1 to 2147483647");
+    line.compile.*field = parsed;
+    return Error::success();
+  };
+}
+
+/// An option of which one value is supported so far; others are refused by
+/// name.
+static auto only(StringRef option, std::vector<StringRef> accepted, StringRef refusedWhy) {
+  return [=](CommandLine &, StringRef value) -> Error {
+    if (is_contained(accepted, value))
+      return Error::success();
+    return badValue(option, value, join(accepted, " or ") + (" (" + refusedWhy + ")").str());
+  };
+}
+
+static Error parseWeights(CommandLine &line, StringRef value) {
+  auto [kind, seed] = value.split(':');
+  uint64_t parsed = 0;
+  if (kind == "random" && (seed.empty() ? !value.contains(':') : !seed.getAsInteger(10, parsed))) {
+    line.randomSeed = parsed;
+    return Error::success();
+  }
+  if (value != "embed" && value != "separate")
+    return badValue("--weights", value, "embed, separate, random or random:SEED");
+  line.separateWeights = value == "separate";
+  return Error::success();
+}
+
+static Error parseCpus(CommandLine &line, StringRef value) {
+  if (value == "portable")
+    return Error::success();
+  line.compile.cpus.clear();
+  SmallVector<StringRef> names;
+  value.split(names, ',');
+  for (StringRef name : names) {
+    if (name.empty() || is_contained(line.compile.cpus, name))
+      return badValue("--target-cpu", value, "portable, native or names of CPUs, each once");
+    line.compile.cpus.push_back(name.str());
+  }
+  return Error::success();
+}
+
+static Error parseEmit(CommandLine &line, StringRef value) {
+  std::optional<Phase> phase = parsePhase(value);
+  if (!phase)
+    return badValue("--emit", value, "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe");
+  line.emit = *phase;
+  return Error::success();
+}
+
+static Error parseSelftest(CommandLine &line, StringRef value) {
+  if (value != "auto" && value != "none")
+    return badValue("--selftest", value, "auto or none");
+  line.selftest = value == "auto";
+  return Error::success();
+}
+
+static auto text(std::string CommandLine::*field) {
+  return [=](CommandLine &line, StringRef value) -> Error {
+    line.*field = value.str();
+    return Error::success();
+  };
+}
+
+static auto list(std::vector<std::string> CommandLine::*field) {
+  return [=](CommandLine &line, StringRef value) -> Error {
+    (line.*field).push_back(value.str());
+    return Error::success();
+  };
+}
+
+template <typename T>
+static auto flag(T CommandLine::*field, T meaning) {
+  return [=](CommandLine &line, StringRef) -> Error {
+    line.*field = meaning;
+    return Error::success();
+  };
+}
+
+static ArrayRef<Option> getOptions() {
+  using Action = CommandLine::Action;
+  static const std::vector<Option> options = {
+      {"-o", "FILE", "where the output goes; needed for an executable, else stdout", text(&CommandLine::output)},
+      {"--emit", "STAGE", "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default)", parseEmit},
+      {"--target", "cpu", "what to compile for", only("--target", {"cpu"}, "the GPU path is not supported yet")},
+      {"--target-triple", "T", "x86_64-linux-gnu",
+       only("--target-triple", {"x86_64-linux-gnu"}, "others are not supported yet")},
+      {"--target-cpu", "portable|native|NAME,...",
+       "CPU variants in the executable; portable (default): "
+       "x86-64-v3,x86-64-v4,x86-64-v4-bf16, chosen at start",
+       parseCpus},
+      {"--weights", "embed|separate|random[:SEED]",
+       "weights in the executable (default), in FILE.weights, or generated "
+       "when it starts",
+       parseWeights},
+      {"--weights-from", "DIR", "checkpoint for a .mlir input", text(&CommandLine::weightsFrom)},
+      {"--dtype", "auto|f32|bf16|f16", "how float weights are stored; auto (default): as in the checkpoint",
+       choice<StorageType>("--dtype", &CompileOptions::dtype,
+                           {{"auto", StorageType::Auto},
+                            {"f32", StorageType::F32},
+                            {"bf16", StorageType::BF16},
+                            {"f16", StorageType::F16}})},
+      {"--quantize", "none", "quantization of float weights",
+       only("--quantize", {"none"}, "int8 and int4 are not supported yet")},
+      {"--compute", "auto|f32", "what a dot product multiplies; f32: 16-bit weights are widened exactly",
+       only("--compute", {"auto", "f32"}, "bf16 and int8 are not supported yet")},
+      {"--kv-dtype", "auto|f32|bf16|f16",
+       "how keys and values are stored; auto (default): f32 if all weights "
+       "are, else f16",
+       choice<StorageType>("--kv-dtype", &CompileOptions::kvDtype,
+                           {{"auto", StorageType::Auto},
+                            {"f32", StorageType::F32},
+                            {"bf16", StorageType::BF16},
+                            {"f16", StorageType::F16}})},
+      {"--max-context", "N", "positions of a sequence; default: the model's maximum",
+       number("--max-context", &CompileOptions::maxContext)},
+      {"--max-batch", "N", "sequences in one step; default 64", number("--max-batch", &CompileOptions::maxBatch)},
+      {"--max-step-tokens", "N", "tokens in one step; default 512",
+       number("--max-step-tokens", &CompileOptions::maxStepTokens)},
+      {"--attention", "tiled|naive", "lowering of attention; both give the same results within rounding",
+       choice<AttentionLowering>("--attention", &CompileOptions::attention,
+                                 {{"tiled", AttentionLowering::Tiled}, {"naive", AttentionLowering::Naive}})},
+      {"--no-fuse", "", "leave the fusions out, so that traces show every intermediate",
+       [](CommandLine &line, StringRef) -> Error {
+         line.compile.fuse = false;
+         return Error::success();
+       }},
+      {"--selftest", "auto|none", "store reference logits for `FILE selftest`", parseSelftest},
+      {"--ignore-key", "K",
+       "accept a configuration key that Ingot does not know; recorded in the "
+       "ledger",
+       list(&CommandLine::ignoredKeys)},
+      {"--ignore-tensor", "GLOB", "accept tensors that nothing uses; recorded in the ledger",
+       list(&CommandLine::ignoredTensors)},
+      {"-v", "", "say which fusions fire, and which do not and why", flag(&CommandLine::verbose, true)},
+      {"-q", "", "say nothing but errors", flag(&CommandLine::quiet, true)},
+      {"--list", "", "list architectures, stages and CPU variants", flag(&CommandLine::action, Action::List)},
+      {"--version", "", "print the version", flag(&CommandLine::action, Action::Version)},
+      {"--help", "", "print this", flag(&CommandLine::action, Action::Help)},
+  };
+  return options;
+}
+
+static Error unknownOption(StringRef name) {
+  const Option *nearest = nullptr;
+  unsigned distance = 4;
+  for (const Option &option : getOptions())
+    if (unsigned d = name.edit_distance(option.name); d < distance) {
+      distance = d;
+      nearest = &option;
+    }
+  return createStringError(
+      "unknown option '" + name + "'" +
+      (nearest ? "; did you mean " + nearest->name.str() + "?" : std::string("; see ingotc --help")));
+}
+
+Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
+  CommandLine line;
+  bool optionsEnded = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    StringRef argument = arguments[i];
+    if (optionsEnded || !argument.starts_with("-") || argument == "-") {
+      if (!line.model.empty())
+        return createStringError("expected one MODEL, got '" + line.model + "' and '" + argument + "'");
+      line.model = argument.str();
+      continue;
+    }
+    if (argument == "--") {
+      optionsEnded = true;
+      continue;
+    }
+    auto [name, value] = argument.split('=');
+    bool hasValue = argument.contains('=');
+    if (name == "-h")
+      name = "--help";
+    const Option *option = find_if(getOptions(), [&](const Option &o) { return o.name == name; });
+    if (option == getOptions().end())
+      return unknownOption(name);
+    if (option->values.empty() && hasValue)
+      return createStringError(name + ": expected no value, got '" + value + "'");
+    if (!option->values.empty() && !hasValue) {
+      if (++i == arguments.size())
+        return createStringError(name + ": expected a value " + option->values + ", got none");
+      value = arguments[i];
+    }
+    if (Error error = option->apply(line, value))
+      return error;
+  }
+  if (line.action != CommandLine::Action::Compile)
+    return line;
+  if (line.model.empty())
+    return createStringError("expected a MODEL: a Hugging Face directory, a "
+                             "GGUF file, a config.json or a .mlir");
+  if (line.emit == Phase::Exe && line.output.empty())
+    return createStringError("-o: expected the executable's name, got none");
+  if (line.randomSeed && line.separateWeights)
+    return createStringError("--weights: separate and random exclude each other");
+  return line;
+}
+
+std::string CommandLine::resolved() const {
+  auto storage = [](StorageType type) {
+    return type == StorageType::Auto   ? "auto"
+           : type == StorageType::F32  ? "f32"
+           : type == StorageType::BF16 ? "bf16"
+                                       : "f16";
+  };
+  std::string weights = randomSeed ? "random:" + std::to_string(*randomSeed) : separateWeights ? "separate" : "embed";
+  return formatv("target=cpu\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
+                 "none\ncompute=f32\nkv-dtype={3}\nmax-context={4}\n"
+                 "max-batch={5}\nmax-step-tokens={6}\nattention={7}\nfuse={8}"
+                 "\nselftest={9}\n",
+                 join(compile.cpus, ","), weights, storage(compile.dtype), storage(compile.kvDtype), compile.maxContext,
+                 compile.maxBatch, compile.maxStepTokens,
+                 compile.attention == AttentionLowering::Tiled ? "tiled" : "naive", compile.fuse ? "yes" : "no",
+                 selftest ? "auto" : "none");
+}
+
+std::string getHelpText() {
+  std::string help = "Compiles a decoder-only language model into one native executable.\n\n"
+                     "usage: ingotc MODEL -o FILE [options]\n\n"
+                     "MODEL is a Hugging Face directory, a GGUF file, a bare config.json "
+                     "(with --weights=random), or IR\n"
+                     "(a .mlir file in the ingot dialect, with --weights-from).\n\noptions:\n";
+  for (const Option &option : getOptions()) {
+    std::string name = option.name.str();
+    if (!option.values.empty())
+      name += (option.name.starts_with("--") ? "=" : " ") + option.values.str();
+    help += "  " + name + (name.size() < 22 ? std::string(24 - name.size(), ' ') : "\n" + std::string(26, ' ')) +
+            option.help.str() + "\n";
+  }
+  help += "\nexample:\n  ingotc SmolLM2-135M-Instruct -o smollm2 && ./smollm2 "
+          "-p \"The capital of France is\"\n";
+  return help;
+}
+
+std::string getListText() {
+  std::string list = "architectures:";
+  for (const Architecture *architecture : architectures())
+    list += " " + architecture->modelType.str();
+  list += "\nstages:";
+  for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM, Phase::LLVMIR, Phase::Asm,
+                      Phase::Obj, Phase::Exe})
+    list += " " + getPhaseName(phase).str();
+  return list + "\nCPU variants: " + join(CompileOptions().cpus, " ") + " native, or a name that LLVM knows\n";
+}
+
+} // namespace ingot
