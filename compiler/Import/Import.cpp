@@ -233,7 +233,7 @@ Expected<ImportResult> importCheckpoint(MLIRContext &context, StringRef path, co
     return error;
   Expected<GenerationDefaults> generation =
       readGenerationConfig(input->generationConfig, input->generationConfigFile, config->tokens, config->vocab,
-                           options.ignoredKeys, result.ledger, result.warnings);
+                           options.ignoredKeys, isGguf ? translated : result.ledger, result.warnings);
   if (!generation)
     return generation.takeError();
   result.generation = std::move(*generation);
