@@ -168,16 +168,16 @@ Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, c
   if (options.repetitionPenalty != 1)
     for (int32_t id : seen.ids())
       logits[id] = logits[id] < 0 ? logits[id] * options.repetitionPenalty : logits[id] / options.repetitionPenalty;
-  if (!options.picksLargest() && options.temperature != 1)
-    for (uint64_t i = 0; i < vocab; ++i)
-      logits[i] = logits[i] / options.temperature;
   int32_t best = largestIndex(logits, vocab);
   if (best < 0)
     return makeError("no token can be chosen: a logit is not a number or all are -infinity");
   if (options.picksLargest())
     return best;
+  if (options.temperature != 1)
+    for (uint64_t i = 0; i < vocab; ++i)
+      logits[i] = logits[i] / options.temperature;
   float largest = logits[best];
-  if (largest == infinity) // a tiny temperature overflows: the limit of the distribution is its largest element
+  if (!(std::fabs(largest) < infinity)) // a tiny temperature overflows: the limit of the distribution is its largest
     return best;
   collect(logits, largest, options.topK);
   if (options.topP < 1)

@@ -1,0 +1,161 @@
+// Random weights in every layout and type, against the definition; choice of CPU variants; stop strings.
+#include "payload/payload.h"
+
+#include "generation/text_stream.h"
+#include "ingot_rt/random.h"
+#include "platform/cpu.h"
+#include "platform/machine.h"
+#include "pool/pool.h"
+#include "support/float16.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace ingot::rt;
+
+namespace {
+
+/// One parameter of two layers filled from two sources that meet inside a panel (or from a pair).
+void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns, uint64_t segments, uint32_t workers) {
+  SCOPED_TRACE(testing::Message() << "dtype " << dtype << " layout " << layout << " " << rows << "x" << columns << " segments "
+                                  << segments);
+  ingot_rt_parameter parameter = {};
+  parameter.name = "p";
+  parameter.dtype = dtype;
+  parameter.layout = layout;
+  parameter.rows = rows;
+  parameter.columns = columns;
+  parameter.segments = segments;
+  parameter.count = 2;
+  bool pair = layout == INGOT_RT_PANEL_PAIRS;
+  uint64_t padded = (rows + 15) / 16 * 16, features = pair ? 2 * padded : rows, group = ingot_rt_k_group(dtype);
+  uint64_t elements = layout == INGOT_RT_ROWS ? rows * columns
+                                              : ingot_rt_segment_start(features, columns, segments, group, segments);
+  parameter.layer_stride = (elements * ingot_rt_dtype_size(dtype) + 63) / 64 * 64;
+  parameter.offset = 128;
+  std::vector<ingot_rt_random_source> sources;
+  uint64_t first = rows / 3;
+  for (uint64_t layer = 0; layer < 2; ++layer)
+    for (uint64_t part = 0; part < 2; ++part) {
+      ingot_rt_random_source source = {};
+      source.index = layer;
+      source.which = pair ? part : 0;
+      source.first_row = pair || part == 0 ? 0 : first;
+      source.rows = pair ? rows : part == 0 ? first : rows - first;
+      source.columns = columns;
+      source.key = 1000 * layer + part;
+      if (source.rows != 0)
+        sources.push_back(source);
+    }
+  ingot_rt_model model = {};
+  model.parameters = &parameter;
+  model.parameter_count = 1;
+  model.random_sources = sources.data();
+  model.random_source_count = sources.size();
+  std::vector<uint8_t> weights(parameter.offset + 2 * parameter.layer_stride), expected = weights;
+  Pool pool(workers, 2);
+  fillRandomWeights(model, weights.data(), pool);
+  for (const ingot_rt_random_source &source : sources)
+    for (uint64_t row = 0; row < source.rows; ++row)
+      for (uint64_t column = 0; column < columns; ++column) {
+        uint64_t feature = source.first_row + row, at = feature * columns + column;
+        if (layout != INGOT_RT_ROWS)
+          at = ingot_rt_panel_index(features, columns, segments, group,
+                                    pair ? ingot_rt_pair_feature(source.which, feature) : feature, column);
+        float value = ingot_rt_random_element(INGOT_RT_RANDOM_MATRIX, source.key, ingot_rt_random_shift(columns),
+                                              row * columns + column);
+        uint32_t bits = std::bit_cast<uint32_t>(value);
+        if (dtype != INGOT_RT_F32)
+          bits = dtype == INGOT_RT_BF16 ? bfloatFromFloat(value) : halfFromFloat(value);
+        memcpy(expected.data() + parameter.offset + source.index * parameter.layer_stride + at * ingot_rt_dtype_size(dtype),
+               &bits, ingot_rt_dtype_size(dtype));
+      }
+  EXPECT_EQ(weights, expected); // padding is zero too
+  Result<uint64_t> sampled = sampleRandomWeights(model, weights.data(), 1);
+  ASSERT_TRUE(sampled);
+  EXPECT_EQ(*sampled, 2 * (pair ? 2 : 1) * rows * columns);
+  weights[parameter.offset] ^= 1;
+  Result<uint64_t> damaged = sampleRandomWeights(model, weights.data(), 1);
+  ASSERT_FALSE(damaged);
+  EXPECT_EQ(damaged.takeError().message().substr(0, 44), "parameter p, layer 0, row 0, column 0: expec");
+}
+
+TEST(RandomWeights, FillEveryLayoutAndTypeByTheDefinition) {
+  for (uint32_t dtype : {INGOT_RT_F32, INGOT_RT_BF16, INGOT_RT_F16})
+    for (uint64_t rows : {1, 16, 37, 70})
+      for (uint64_t columns : {1, 16, 31, 1100}) {
+        checkFill(dtype, INGOT_RT_ROWS, rows, columns, 1, 2);
+        checkFill(dtype, INGOT_RT_PANELS, rows, columns, 1, 2);
+        checkFill(dtype, INGOT_RT_PANELS, rows, columns, 8, 3);
+        checkFill(dtype, INGOT_RT_PANEL_PAIRS, rows, columns, 1, 1);
+      }
+}
+
+TEST(Cpu, PicksTheLastVariantThatRuns) {
+  ingot_rt_variant variants[] = {{"v3", INGOT_RT_CPU_V3, nullptr},
+                                 {"v4", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, nullptr},
+                                 {"v4-bf16", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512 | INGOT_RT_CPU_AVX512BF16, nullptr}};
+  ingot_rt_model model = {};
+  model.variants = variants;
+  model.variant_count = 3;
+  auto chosen = [&](uint64_t features, const char *forced) {
+    Result<const ingot_rt_variant *> variant = chooseVariant(model, features, forced);
+    return variant ? std::string((*variant)->name) : "error: " + variant.takeError().message();
+  };
+  EXPECT_EQ(chosen(INGOT_RT_CPU_V3, ""), "v3");
+  EXPECT_EQ(chosen(INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512VNNI, ""), "v3");
+  EXPECT_EQ(chosen(INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, ""), "v4");
+  EXPECT_EQ(chosen(15, ""), "v4-bf16");
+  EXPECT_EQ(chosen(15, "v3"), "v3");
+  EXPECT_NE(chosen(0, "").find("is below the minimum of this executable: it needs x86-64-v3 (AVX2, FMA, BMI, F16C)"),
+            std::string::npos);
+  EXPECT_NE(chosen(INGOT_RT_CPU_V3, "v4").find("needs x86-64-v4 (AVX-512 F, BW, CD, DQ, VL), which this CPU"),
+            std::string::npos);
+  EXPECT_EQ(chosen(15, "v5"), "error: CPU variant 'v5' is not in this executable; it has v3, v4, v4-bf16");
+}
+
+TEST(Machine, LimitsAreSane) {
+  Cores cores = findCores();
+  EXPECT_GE(cores.logical, cores.physical);
+  EXPECT_GE(cores.physical, cores.allowed);
+  EXPECT_GE(cores.allowed, 1u);
+  setenv("INGOT_MEMORY_LIMIT", "12345", 1);
+  MemoryBudget budget = findMemoryBudget();
+  unsetenv("INGOT_MEMORY_LIMIT");
+  EXPECT_EQ(budget.bytes, 12345u);
+  EXPECT_EQ(budget.source, "INGOT_MEMORY_LIMIT");
+  EXPECT_GT(findMemoryBudget().bytes, uint64_t(1) << 20);
+  double start = now();
+  EXPECT_GE(now(), start);
+}
+
+/// What is shown when `text` comes in pieces of `size`.
+std::string filtered(const std::vector<std::string> &stops, const std::string &text, size_t size, bool &stopped) {
+  StopFilter filter(stops);
+  std::string shown;
+  for (size_t at = 0; at < text.size() && !filter.stopped(); at += size)
+    shown += filter.push(text.substr(at, size));
+  stopped = filter.stopped();
+  return shown + filter.finish();
+}
+
+TEST(StopFilter, ShowsWhatComesBeforeTheStopString) {
+  for (size_t size : {1, 2, 3, 100}) {
+    bool stopped;
+    EXPECT_EQ(filtered({"END"}, "some text ENEND more", size, stopped), "some text EN");
+    EXPECT_TRUE(stopped);
+    EXPECT_EQ(filtered({"END"}, "some text EN", size, stopped), "some text EN") << "an unfinished one is text";
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(filtered({"aab"}, "aaab", size, stopped), "a");
+    EXPECT_EQ(filtered({}, "text", size, stopped), "text");
+    EXPECT_EQ(filtered({""}, "text", size, stopped), "text");
+    EXPECT_FALSE(stopped);
+    EXPECT_EQ(filtered({"xyz", "\n"}, "a xy\nb", size, stopped), "a xy");
+  }
+  StopFilter filter({"stop"});
+  EXPECT_EQ(filter.push("text st"), "text ");
+  EXPECT_EQ(filter.push("art"), "start");
+}
+
+} // namespace
