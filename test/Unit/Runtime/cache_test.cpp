@@ -50,7 +50,8 @@ TEST(Cache, APrefixIsItsTokensItsPlaceItsModelAndItsRegime) {
   SequenceCache first(pool, 1000, 1);
   compute(first, tokens);
   SequenceCache changed(pool, 1000, 1), shifted(pool, 1000, 1), model(pool, 1000, 2), regime(pool, 1000, 1);
-  EXPECT_EQ(changed.reuse(other.data(), other.size()), 0u) << "the second block is the same, but not what comes before it";
+  EXPECT_EQ(changed.reuse(other.data(), other.size()), 0u)
+      << "the second block is the same, but not what comes before it";
   EXPECT_EQ(shifted.reuse(tokens.data() + block, block), 0u);
   EXPECT_EQ(model.reuse(tokens.data(), tokens.size()), 0u);
   regime.clear(1);

@@ -18,8 +18,8 @@ namespace {
 
 /// One parameter of two layers filled from two sources that meet inside a panel (or from a pair).
 void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns, uint64_t segments, uint32_t workers) {
-  SCOPED_TRACE(testing::Message() << "dtype " << dtype << " layout " << layout << " " << rows << "x" << columns << " segments "
-                                  << segments);
+  SCOPED_TRACE(testing::Message() << "dtype " << dtype << " layout " << layout << " " << rows << "x" << columns
+                                  << " segments " << segments);
   ingot_rt_parameter parameter = {};
   parameter.name = "p";
   parameter.dtype = dtype;
@@ -30,8 +30,8 @@ void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns,
   parameter.count = 2;
   bool pair = layout == INGOT_RT_PANEL_PAIRS;
   uint64_t padded = (rows + 15) / 16 * 16, features = pair ? 2 * padded : rows, group = ingot_rt_k_group(dtype);
-  uint64_t elements = layout == INGOT_RT_ROWS ? rows * columns
-                                              : ingot_rt_segment_start(features, columns, segments, group, segments);
+  uint64_t elements =
+      layout == INGOT_RT_ROWS ? rows * columns : ingot_rt_segment_start(features, columns, segments, group, segments);
   parameter.layer_stride = (elements * ingot_rt_dtype_size(dtype) + 63) / 64 * 64;
   parameter.offset = 128;
   std::vector<ingot_rt_random_source> sources;
@@ -68,7 +68,8 @@ void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns,
         uint32_t bits = std::bit_cast<uint32_t>(value);
         if (dtype != INGOT_RT_F32)
           bits = dtype == INGOT_RT_BF16 ? bfloatFromFloat(value) : halfFromFloat(value);
-        memcpy(expected.data() + parameter.offset + source.index * parameter.layer_stride + at * ingot_rt_dtype_size(dtype),
+        memcpy(expected.data() + parameter.offset + source.index * parameter.layer_stride +
+                   at * ingot_rt_dtype_size(dtype),
                &bits, ingot_rt_dtype_size(dtype));
       }
   EXPECT_EQ(weights, expected); // padding is zero too

@@ -21,7 +21,8 @@ namespace {
 
 using Bytes = std::string;
 
-template <typename T> void append(Bytes &bytes, const T &value) {
+template <typename T>
+void append(Bytes &bytes, const T &value) {
   bytes.append(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
@@ -42,8 +43,9 @@ Bytes generationDefaults() {
 }
 
 Bytes ledger() {
-  const std::string summary = "1 key consumed, 1 waived", texts[] = {"config.json: hidden_size", "consumed", "24",
-                                                                     "tensor: rotary_emb.inv_freq", "waived", "computed"};
+  const std::string summary = "1 key consumed, 1 waived",
+                    texts[] = {"config.json: hidden_size",    "consumed", "24",
+                               "tensor: rotary_emb.inv_freq", "waived",   "computed"};
   uint64_t at = sizeof(ingot_rt_ledger) + 2 * sizeof(ingot_rt_ledger_entry);
   Bytes strings, bytes;
   auto place = [&](const std::string &text) {
@@ -76,7 +78,8 @@ Bytes selftest() {
     for (int32_t id = 0; id < static_cast<int32_t>(reference::vocab); ++id)
       append(bytes, id);
   for (int32_t row : rows)
-    bytes.append(reinterpret_cast<const char *>(&logits[static_cast<size_t>(row) * reference::vocab]), 4 * reference::vocab);
+    bytes.append(reinterpret_cast<const char *>(&logits[static_cast<size_t>(row) * reference::vocab]),
+                 4 * reference::vocab);
   return bytes;
 }
 
@@ -100,10 +103,8 @@ int main(int argc, char **argv) {
   Bytes weights(packed.begin(), packed.end());
 
   std::vector<std::pair<uint32_t, Bytes>> sections = {
-      {INGOT_RT_SECTION_GENERATION, generationDefaults()},
-      {INGOT_RT_SECTION_LEDGER, ledger()},
-      {INGOT_RT_SECTION_LICENSES, "The model's licence.\n"},
-      {INGOT_RT_SECTION_SELFTEST, selftest()},
+      {INGOT_RT_SECTION_GENERATION, generationDefaults()},        {INGOT_RT_SECTION_LEDGER, ledger()},
+      {INGOT_RT_SECTION_LICENSES, "The model's licence.\n"},      {INGOT_RT_SECTION_SELFTEST, selftest()},
       {INGOT_RT_SECTION_BUILD, "reference 0.1.0\n--dtype=f32\n"},
   };
   if (mode == "embed")
@@ -146,7 +147,8 @@ int main(int argc, char **argv) {
     return 1;
   }
   Hash hash = hashBytes(payload.data(), tableBytes);
-  ingot_rt_payload_note note = {magic, roundUp(program.size(), INGOT_RT_PAYLOAD_ALIGNMENT), payload.size(), {hash.low, hash.high}};
+  ingot_rt_payload_note note = {
+      magic, roundUp(program.size(), INGOT_RT_PAYLOAD_ALIGNMENT), payload.size(), {hash.low, hash.high}};
   memcpy(program.data() + at, &note, sizeof note);
   program.resize(note.offset);
   return writeFile(argv[2], program + payload) ? 0 : 1;

@@ -107,7 +107,8 @@ TEST(Sampler, DrawsFromExactlyWhatTheWarpersLeave) {
           for (uint64_t i = 0; i < draws; ++i)
             ++counts[choose(sampler, logits, options, i)];
           for (const auto &[id, count] : counts)
-            ASSERT_TRUE(expected.count(id)) << "id " << id << " top-k " << topK << " top-p " << topP << " min-p " << minP;
+            ASSERT_TRUE(expected.count(id))
+                << "id " << id << " top-k " << topK << " top-p " << topP << " min-p " << minP;
           // Every likely token comes, about as often as it should: six standard deviations.
           for (const auto &[id, probability] : expected) {
             double mean = probability * draws, deviation = std::sqrt(mean * (1 - probability)) + 1;

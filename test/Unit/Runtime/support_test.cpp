@@ -86,7 +86,8 @@ std::string messageOf(std::string_view text) {
 }
 
 TEST(Json, ReadsWhatRfc8259Allows) {
-  Result<JsonValue> value = parseJson(" {\"a\": [1, -0.5e+2, true, false, null], \"b\":{\"\\u00e9\\ud83d\\ude00\\n\":\"x\"}} ");
+  Result<JsonValue> value =
+      parseJson(" {\"a\": [1, -0.5e+2, true, false, null], \"b\":{\"\\u00e9\\ud83d\\ude00\\n\":\"x\"}} ");
   ASSERT_TRUE(value) << value.takeError().message();
   const JsonValue *list = value->find("a");
   ASSERT_EQ(list->items.size(), 5u);
@@ -117,7 +118,8 @@ TEST(Json, RefusesTheRest) {
 }
 
 /// What a function writes to an Output.
-template <typename Function> std::string written(Function function) {
+template <typename Function>
+std::string written(Function function) {
   int ends[2];
   if (pipe(ends) != 0)
     return "no pipe";
@@ -150,8 +152,9 @@ TEST(Json, WritesWhatItReads) {
     json.endArray();
     json.endObject();
   });
-  EXPECT_EQ(text, "{\"a\\\"\\\\\\n\\u0001\": [0.100000001, 18446744073709551615, -5, true, null, null, \"\xef\xbf\xbd\"], "
-                  "\"empty\": []}");
+  EXPECT_EQ(text,
+            "{\"a\\\"\\\\\\n\\u0001\": [0.100000001, 18446744073709551615, -5, true, null, null, \"\xef\xbf\xbd\"], "
+            "\"empty\": []}");
   EXPECT_NE(messageOf(text), "");
   EXPECT_EQ(messageOf(text), "accepted");
 }
@@ -177,9 +180,9 @@ TEST(Output, KeepsTheFirstFailure) {
 TEST(Utf8, RepairsByMaximalParts) {
   const char *bad = "\xef\xbf\xbd";
   EXPECT_EQ(validUtf8("a\xc3\xa9z"), "a\xc3\xa9z");
-  EXPECT_EQ(validUtf8("\xc0\x80"), std::string(bad) + bad);                    // overlong
-  EXPECT_EQ(validUtf8("\xed\xa0\x80"), std::string(bad) + bad + bad);          // a surrogate
-  EXPECT_EQ(validUtf8("a\xf0\x9f\x98"), std::string("a") + bad);               // cut at the end
+  EXPECT_EQ(validUtf8("\xc0\x80"), std::string(bad) + bad);           // overlong
+  EXPECT_EQ(validUtf8("\xed\xa0\x80"), std::string(bad) + bad + bad); // a surrogate
+  EXPECT_EQ(validUtf8("a\xf0\x9f\x98"), std::string("a") + bad);      // cut at the end
   EXPECT_EQ(incompleteUtf8("a\xf0\x9f\x98"), 3u);
   EXPECT_EQ(incompleteUtf8("a\xc3"), 1u);
   EXPECT_EQ(incompleteUtf8("a\xc3\xa9"), 0u);
