@@ -33,7 +33,7 @@ public:
     if (llvm::ArrayRef<int64_t>(tensor->shape) != type.getShape())
       return inputError(tensor->file, "tensor '" + name + "' has the wrong shape; expected " +
                                           shapeText(type.getShape()) + ", got " + shapeText(tensor->shape));
-    return checkpoint.readF32(*tensor, firstRow, rows, dst);
+    return checkpoint.readF32(*tensor, firstRow, rows, dst.take_front(rows * tensor->rowSize()));
   }
 
 private:
