@@ -7,8 +7,10 @@
 #include "tools/ingot-eval/CheckpointParameters.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 #include <cmath>
 #include <cstring>
@@ -85,6 +87,47 @@ TEST_P(Golden, LogitsAreTheReferences) {
       }
     }
     EXPECT_LE(worst, tolerance) << rows.size() << " rows of a prompt of " << prompt["tokens"].size() << " tokens";
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Options that no golden case has
+//===----------------------------------------------------------------------===//
+
+TEST(Reference, OptionsOfEveryArchitecture) {
+  Json cases = cantFail(readJsonFile(INGOT_FIXTURES_DIR "/reference_cases.json"));
+  ASSERT_GE(cases.size(), 24u);
+  for (const Json &row : cases) {
+    std::string name = row["name"].get<std::string>();
+    SmallString<128> path;
+    ASSERT_FALSE(sys::fs::createTemporaryFile("ingot-reference", "json", path));
+    FileRemover remover(path);
+    std::error_code code;
+    raw_fd_ostream(path, code) << row["config"].dump();
+    mlir::MLIRContext context;
+    ImportOptions options;
+    options.randomSeed = row["seed"].get<uint64_t>();
+    Expected<ImportResult> model = importModel(context, path, options);
+    ASSERT_TRUE(bool(model)) << name << ": " << toString(model.takeError());
+    CheckpointParameters parameters(model->checkpoint);
+    Evaluator evaluator(*model->module, parameters);
+    for (const Json &prompt : row["prompts"]) {
+      Cache cache(cantFail(evaluator.cacheType()));
+      std::vector<Matrix> logits =
+          cantFail(evaluator.logits({prompt["tokens"].get<std::vector<int32_t>>()}, /*chunk=*/0, cache));
+      double worst = 0, largest = 1;
+      for (size_t i = 0; i < prompt["rows"].size(); ++i) {
+        auto want = prompt["logits"][i].get<std::vector<double>>();
+        ArrayRef<float> got = logits[0].row(prompt["rows"][i].get<int64_t>());
+        ASSERT_EQ(got.size(), want.size()) << name;
+        for (size_t id = 0; id < want.size(); ++id) {
+          double difference = std::fabs(double(got[id]) - want[id]);
+          worst = std::isnan(difference) ? INFINITY : std::max(worst, difference);
+          largest = std::max(largest, std::fabs(want[id]));
+        }
+      }
+      EXPECT_LE(worst, 1e-5 * largest) << name << ", a prompt of " << prompt["tokens"].size() << " tokens";
+    }
   }
 }
 
