@@ -1,5 +1,4 @@
-//===- IngotDialect.cpp - Registration, types and attributes of the ingot
-//dialect --------------------------------===//
+//===- IngotDialect.cpp - Registration, types and attributes of the ingot dialect ---------------------------------===//
 
 #include "dialects/ingot/Ingot.h"
 #include "mlir/IR/Builders.h"
@@ -87,13 +86,9 @@ LogicalResult ModelAttr::verify(function_ref<InFlightDiagnostic()> emitError, St
                                 int64_t maxBatch, int64_t maxStepTokens) {
   if (architecture.empty())
     return emitError() << "a model needs an architecture, got an empty name";
-  const std::pair<StringRef, int64_t> sizes[] = {{"vocab", vocab},
-                                                 {"hidden", hidden},
-                                                 {"intermediate", intermediate},
-                                                 {"heads", heads},
-                                                 {"maxContext", maxContext},
-                                                 {"maxBatch", maxBatch},
-                                                 {"maxStepTokens", maxStepTokens}};
+  const std::pair<StringRef, int64_t> sizes[] = {
+      {"vocab", vocab},           {"hidden", hidden},     {"intermediate", intermediate},  {"heads", heads},
+      {"maxContext", maxContext}, {"maxBatch", maxBatch}, {"maxStepTokens", maxStepTokens}};
   for (auto [name, size] : sizes)
     if (size <= 0)
       return emitError() << name << " must be positive, got " << size;

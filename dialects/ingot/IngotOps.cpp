@@ -238,7 +238,7 @@ LogicalResult LinearOp::verify() {
   for (int64_t n : rowsOf)
     rows += n;
   if (getGated() && (rowsOf.size() != 2 || rowsOf[0] != rowsOf[1]))
-    return emitOpError("C3: expected two weights of one shape for a gated product, got ") << rowsOf.size();
+    return emitOpError("C3: expected two weights of one shape for a gated product, got ") << getWeights().getTypes();
   if (getGated() && features(getResult()) != rowsOf[0])
     return emitOpError("C3: expected ") << rowsOf[0] << " features, got " << features(getResult());
   if (!getGated() && features(getResult()) != rows)
@@ -258,11 +258,19 @@ LogicalResult LinearOp::verify() {
 
 LogicalResult RMSNormOp::verify() { return verifyNorm(*this, getInput(), getWeight(), getEps()); }
 
+/// Completes an error about the symbol `name` of a rotary, which is `found` or names none.
+static LogicalResult emitRotaryError(InFlightDiagnostic error, StringRef name, RotaryOp found) {
+  error << ", got @" << name;
+  if (found)
+    return error << " of head_dim " << found.getHeadDim();
+  return error << ", which is none";
+}
+
 LogicalResult RopeOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
   if (!rotary || features(getInput()) % rotary.getHeadDim() != 0)
-    return emitOpError("C1: expected a rotary whose head_dim divides ")
-           << features(getInput()) << ", got @" << getRotary();
+    return emitRotaryError(emitOpError("C1: expected a rotary whose head_dim divides ") << features(getInput()),
+                           getRotary(), rotary);
   return success();
 }
 
@@ -365,7 +373,7 @@ LogicalResult QKNormRopeAppendOp::verify() {
 LogicalResult QKNormRopeAppendOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto rotary = symbols.lookupNearestSymbolFrom<RotaryOp>(*this, getRotaryAttr());
   if (!rotary || rotary.getHeadDim() != getCache().getType().getHeadDim())
-    return emitOpError("C2: expected a rotary with head_dim ")
-           << getCache().getType().getHeadDim() << ", got @" << getRotary();
+    return emitRotaryError(emitOpError("C2: expected a rotary of head_dim ") << getCache().getType().getHeadDim(),
+                           getRotary(), rotary);
   return success();
 }

@@ -235,6 +235,7 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   populatePackedPipeline(toPacked, options);
   if (failed(toPacked.run(*module)))
     fail("no packed module");
+  packed = module->clone();
   pack(*module, *computeParameterTable(*module));
   auto model = (*module)->getAttrOfType<ModelAttr>(modelAttrName);
   auto cache = cast<KVCacheType>(module->lookupSymbol<func::FuncOp>(forwardName).getArgument(1).getType());

@@ -69,6 +69,10 @@ public:
   /// The evaluator's logits of every token of one sequence, of the module before it was compiled.
   std::vector<std::vector<float>> evaluate(const std::vector<int32_t> &ids, Accumulation accumulation);
 
+  /// The module at stage `packed`, whose ops a hook sees, and the values of its parameters.
+  mlir::ModuleOp packedModule() { return *packed; }
+  ParameterProvider &weightValues() { return parameters; }
+
   /// Calls the entry with a changed copy of a valid step's arguments.
   uint32_t statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change);
 
@@ -85,7 +89,7 @@ private:
   void run(const std::vector<Chunk> &chunks, unsigned workers, uint32_t output, ingot_rt_step_args *keep = nullptr);
 
   mlir::MLIRContext context;
-  mlir::OwningOpRef<mlir::ModuleOp> source, module;
+  mlir::OwningOpRef<mlir::ModuleOp> source, packed, module;
   RandomParameters parameters{7};
   std::unique_ptr<llvm::orc::LLJIT> jit;
   ingot_rt_step_fn entry = nullptr;
