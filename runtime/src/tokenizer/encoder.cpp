@@ -367,42 +367,31 @@ void Encoder::mergeFew() {
   ids.insert(ids.end(), symbols.begin(), symbols.begin() + count);
 }
 
-/// The same with a heap of candidates, n log n in the piece's length. A
-/// candidate is out of date when its pair no longer stands there: a pair's
-/// merge is one object, so comparing the merge found there now decides it.
+/// The same with a queue of merges, n log n in the piece's length at worst. An entry is out of date if the pair that
+/// stands at its position now has another rank or none.
 void Encoder::mergeMany() {
   const size_t count = symbols.size();
-  auto later = [](const Candidate &a, const Candidate &b) {
-    return a.merge->rank != b.merge->rank ? a.merge->rank > b.merge->rank : a.at > b.at;
-  };
   links.resize(count);
-  queue.clear();
+  auto offer = [&](size_t at, size_t right) {
+    if (const auto *merge = findMerge(symbols[at], symbols[right]))
+      queue.push(merge->rank, at);
+  };
   for (size_t i = 0; i < count; ++i) {
     links[i] = {i - 1, i + 1};
     if (i + 1 < count)
-      if (const auto *merge = findMerge(symbols[i], symbols[i + 1]))
-        queue.push_back({merge, i});
+      offer(i, i + 1);
   }
-  std::make_heap(queue.begin(), queue.end(), later);
-  auto offer = [&](size_t at, size_t right) {
-    if (const auto *merge = findMerge(symbols[at], symbols[right])) {
-      queue.push_back({merge, at});
-      std::push_heap(queue.begin(), queue.end(), later);
-    }
-  };
-  while (!queue.empty()) {
-    std::pop_heap(queue.begin(), queue.end(), later);
-    auto [merge, at] = queue.back();
-    queue.pop_back();
-    if (symbols[at] != merge->left)
-      continue;
+  uint32_t rank;
+  size_t at;
+  while (queue.pop(rank, at)) {
     size_t right = links[at].next;
-    if (right >= count || symbols[right] != merge->right)
+    if (symbols[at] == none || right >= count)
+      continue;
+    const auto *merge = findMerge(symbols[at], symbols[right]);
+    if (!merge || merge->rank != rank)
       continue;
     symbols[at] = merge->merged;
-    // No id equals it, so that candidates at the removed symbol are out of
-    // date.
-    symbols[right] = none;
+    symbols[right] = none; // removed
     links[at].next = links[right].next;
     if (links[at].next < count) {
       links[links[at].next].previous = at;

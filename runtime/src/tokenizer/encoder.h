@@ -2,6 +2,7 @@
 #ifndef INGOT_RUNTIME_TOKENIZER_ENCODER_H
 #define INGOT_RUNTIME_TOKENIZER_ENCODER_H
 
+#include "tokenizer/merge_queue.h"
 #include "tokenizer/normal_form.h"
 #include "tokenizer/tables.h"
 
@@ -71,16 +72,12 @@ private:
   std::vector<uint32_t> symbols;
   /// mergeFew: the merge of symbols i and i+1, or null.
   std::vector<const ingot_rt_tok_merge_slot *> pairs;
-  /// mergeMany: the list of symbols that are left, and the queue of merges.
+  /// mergeMany: the list of symbols that are left, and the merges to do.
   struct Link {
     size_t previous, next;
   };
-  struct Candidate {
-    const ingot_rt_tok_merge_slot *merge;
-    size_t at;
-  };
   std::vector<Link> links;
-  std::vector<Candidate> queue;
+  MergeQueue queue;
 };
 
 } // namespace ingot::rt

@@ -1,0 +1,62 @@
+// The queue of byte pair encoding in long pieces: merges by rank, then by position.
+#ifndef INGOT_RUNTIME_TOKENIZER_MERGE_QUEUE_H
+#define INGOT_RUNTIME_TOKENIZER_MERGE_QUEUE_H
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace ingot::rt {
+
+/// A priority queue of (rank, position), smallest first. A long piece has few ranks and finds the positions of one rank
+/// nearly in order, so each rank has a list that is in order and a heap for what comes late: a binary heap of all would
+/// cost a cache miss for every level.
+class MergeQueue {
+public:
+  void push(uint32_t rank, size_t position) {
+    Bucket &bucket = buckets[rank];
+    if (bucket.inOrder.empty() || bucket.inOrder.back() <= position) {
+      bucket.inOrder.push_back(position);
+    } else {
+      bucket.late.push_back(position);
+      std::push_heap(bucket.late.begin(), bucket.late.end(), std::greater<>());
+    }
+  }
+
+  /// Takes the smallest out; false if there is none.
+  bool pop(uint32_t &rank, size_t &position) {
+    if (buckets.empty())
+      return false;
+    auto first = buckets.begin();
+    rank = first->first;
+    Bucket &bucket = first->second;
+    bool left = bucket.next < bucket.inOrder.size();
+    if (!bucket.late.empty() && (!left || bucket.late.front() < bucket.inOrder[bucket.next])) {
+      position = bucket.late.front();
+      std::pop_heap(bucket.late.begin(), bucket.late.end(), std::greater<>());
+      bucket.late.pop_back();
+    } else {
+      position = bucket.inOrder[bucket.next++];
+      left = bucket.next < bucket.inOrder.size();
+    }
+    if (!left && bucket.late.empty())
+      buckets.erase(first);
+    return true;
+  }
+
+private:
+  struct Bucket {
+    std::vector<size_t> inOrder; ///< ascending; taken up to `next`
+    size_t next = 0;
+    std::vector<size_t> late; ///< a heap
+  };
+  /// Non-empty ones only.
+  std::map<uint32_t, Bucket> buckets;
+};
+
+} // namespace ingot::rt
+
+#endif // INGOT_RUNTIME_TOKENIZER_MERGE_QUEUE_H
