@@ -27,8 +27,6 @@ using namespace ingot;
 
 /// The constant that Target emits beside the step functions.
 static constexpr llvm::StringLiteral modelSymbol = "ingot_rt_the_model";
-/// Micro-kernels are called from many places and must stay functions.
-static constexpr llvm::StringLiteral microKernelPrefix = "product_";
 
 namespace {
 /// Emits a module's entry function.
@@ -178,7 +176,9 @@ void ConvertLoopsToLLVM::runOnOperation() {
     for (auto function : nested.getOps<LLVM::LLVMFuncOp>()) {
       // Symbols of different variants meet in one executable.
       function.setLinkage(function.isExternal() ? LLVM::Linkage::External : LLVM::Linkage::Internal);
-      if (function.getSymName().starts_with(microKernelPrefix))
+      // Kernels are called rarely for what they do. Inlined into each other they would make one function of all loops,
+      // whose compile time grows faster than its size.
+      if (!function.isExternal())
         function.setNoInline(true);
     }
     EntryEmitter(nested, step).emit();

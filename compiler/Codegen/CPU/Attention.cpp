@@ -18,7 +18,10 @@
 #include "compiler/Codegen/CPU/VectorMath.h"
 #include "ingot_rt/abi.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -32,6 +35,8 @@ static std::string nameOf(StringRef prefix, const AttentionShape &shape, const C
   llvm::raw_string_ostream(name) << prefix << "_" << cache.element << "_" << shape.heads << "x" << cache.headDim;
   if (shape.window)
     name += "_window" + std::to_string(shape.window);
+  if (shape.scale != 1 / std::sqrt(static_cast<float>(cache.headDim)))
+    name += "_scale" + llvm::utohexstr(llvm::bit_cast<uint32_t>(shape.scale));
   return name;
 }
 
@@ -293,7 +298,13 @@ void TiledEmitter::chunk(Tile size, Value elements, Ix keys, Ix query, Ix keyBeg
   for (int64_t t = 0; t < tilesPerBlock; t += product.panels)
     kernels.product(e, product, scratch, queryStart, e.c(memory.width), elements, keys + keyTile * t, keyTile,
                     e.c(cache.headDim), scratch, scores + t * lanes, e.c(blockSize));
-  e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) { softmax(query + r, scores + r * blockSize, keyBegin, keyEnd); });
+  e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) {
+    kernels.call(e, nameOf("attention_softmax", shape, cache),
+                 {scratch, query + r, scores + r * blockSize, keyBegin, keyEnd}, [&](Emitter &f, ValueRange a) {
+                   TiledEmitter inner(f, kernels, shape, cache, a[0], rowsPerTile);
+                   inner.softmax(f.ix(a[1]), f.ix(a[2]), f.ix(a[3]), f.ix(a[4]));
+                 });
+  });
   Ix values = keys + cache.keyElements() + keyBegin * memory.width;
   Ix target = query * memory.width + memory.accumulators;
   product.accumulate = true;

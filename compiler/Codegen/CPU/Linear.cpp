@@ -36,7 +36,7 @@ struct LinearEmitter {
   Worker worker;
 
   // Derived.
-  Ix paddedK, segmentLength, features, units;
+  Ix paddedK, segmentLength, features;
   /// Positions in the scratch memory.
   Ix accumulators;
 
@@ -47,12 +47,20 @@ struct LinearEmitter {
   int64_t unitPanels() const { return shape.gated ? 2 : 1; }
 
   void emit();
+
+  // A linear's function and the one that stores a tile take the same arguments first.
+  static std::string nameOf(const LinearShape &shape, const LinearOperands &operands);
+  static SmallVector<Value> argumentsOf(const LinearShape &shape, const LinearOperands &operands, const Worker &worker);
+  /// The other direction, inside the function: `outer` says which optional operands there are.
+  void bind(ValueRange arguments, const LinearOperands &outer);
+
   /// Whether tiles of so many rows read a packed copy of their input.
   bool packs(Tile size) const { return size.rows > 1 || shape.oddK; }
   void packRows(Ix firstRow, Ix rows);
   void packTile(Ix firstRow, Ix row, int64_t tileRows);
   void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
   void products(Ix inputStart, Value input, Ix panel, Tile size, int64_t panelCount);
+  void storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount);
   void epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount);
   Value combine(Ix at, Ix segmentStride);
   void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
@@ -140,12 +148,10 @@ Value LinearEmitter::combine(Ix at, Ix segmentStride) {
   return parts[0];
 }
 
-/// Bias, activation, residual and the store, for the tile whose first row and
-/// unit are given.
-void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount) {
-  Ix row = firstRow + blockRow;
-  int64_t rowFloats = size.panels * lanes;
-  Ix segmentStride = e.c(size.rows * rowFloats);
+/// Bias, activation, residual and the store of a tile in the accumulators: the body of a function of its own, which all
+/// sizes of tiles share.
+void LinearEmitter::storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount) {
+  Ix segmentStride = tileRows * rowFloats, row = firstRow + blockRow;
   auto emitOne = [&](Ix r, Ix u) {
     Ix at = accumulators + r * rowFloats + u * (unitPanels() * lanes), column = (unit + u) * lanes;
     Value value = combine(at, segmentStride);
@@ -164,7 +170,19 @@ void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64
     else
       e.vstore(value, in.result.memory, (row + r) * in.result.stride + column);
   };
-  e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) { e.loop(e.c(0), e.c(unitCount), 1, [&](Ix u) { emitOne(r, u); }); });
+  e.loop(e.c(0), tileRows, 1, [&](Ix r) { e.loop(e.c(0), unitCount, 1, [&](Ix u) { emitOne(r, u); }); });
+}
+
+void LinearEmitter::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount) {
+  SmallVector<Value> arguments = argumentsOf(shape, in, worker);
+  size_t own = arguments.size();
+  arguments.append({firstRow, blockRow, unit, e.c(size.rows), e.c(size.panels * lanes), e.c(unitCount)});
+  kernels.call(e, nameOf(shape, in) + "_store", arguments, [&](Emitter &f, ValueRange a) {
+    LinearEmitter inner{f, kernels, shape, {}, {}, {}, {}, {}, {}};
+    inner.bind(a, in);
+    inner.storeTile(f.ix(a[own]), f.ix(a[own + 1]), f.ix(a[own + 2]), f.ix(a[own + 3]), f.ix(a[own + 4]),
+                    f.ix(a[own + 5]));
+  });
 }
 
 /// One register tile: `unitCount` units from `unit` on, rows from `row` of the
@@ -269,13 +287,7 @@ void LinearEmitter::panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd) {
 }
 
 void LinearEmitter::emit() {
-  paddedK = in.k.roundUp(2);
-  segmentLength = shape.segmented ? (in.k + (segments() - 1)) / segments() : in.k;
-  if (shape.segmented)
-    segmentLength = segmentLength.roundUp(2);
-  units = (in.n + (lanes - 1)) / lanes;
-  features = units * (unitPanels() * lanes);
-  accumulators = e.c(kernels.packedFloats);
+  Ix units = (in.n + (lanes - 1)) / lanes;
   IndexRange mine = e.share(units, worker.id, worker.count);
   Ix block = blockRows();
   Ix blocks = (in.rows + block - 1) / block;
@@ -291,56 +303,72 @@ void LinearEmitter::emit() {
   });
 }
 
-void Kernels::linear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker) {
+std::string LinearEmitter::nameOf(const LinearShape &shape, const LinearOperands &operands) {
   std::string name = "linear_";
   llvm::raw_string_ostream(name) << shape.element << (shape.segmented ? "_segments" : "") << (shape.oddK ? "_odd" : "")
                                  << (shape.gated ? "_gated_silu" : "") << (operands.bias ? "_bias" : "")
                                  << (operands.residual ? "_residual" : "") << (shape.argmax ? "_argmax" : "");
+  return name;
+}
+
+SmallVector<Value> LinearEmitter::argumentsOf(const LinearShape &shape, const LinearOperands &operands,
+                                              const Worker &worker) {
   SmallVector<Value> arguments = {
       operands.input.memory, operands.input.stride, operands.weights, operands.n, operands.k, operands.rows, worker.id,
       worker.count,          worker.scratch};
-  auto append = [&](std::initializer_list<Value> values) { arguments.append(values); };
   if (operands.bias)
-    append({operands.bias});
+    arguments.push_back(operands.bias);
   if (operands.residual)
-    append({operands.residual->memory, operands.residual->stride});
+    arguments.append({operands.residual->memory, operands.residual->stride});
   if (shape.argmax)
-    append({operands.argmax, operands.argmaxValue, worker.shared, worker.sharedStride, worker.barrier});
+    arguments.append({operands.argmax, operands.argmaxValue, worker.shared, worker.sharedStride, worker.barrier});
   else
-    append({operands.result.memory, operands.result.stride});
-  call(e, name, arguments, [&](Emitter &inner, ValueRange all) {
-    size_t next = 0;
-    auto value = [&] { return all[next++]; };
-    auto index = [&] { return inner.ix(all[next++]); };
-    LinearOperands in;
-    Worker self;
-    in.input.memory = value();
-    in.input.stride = index();
-    in.weights = value();
-    in.n = index();
-    in.k = index();
-    in.rows = index();
-    self.id = index();
-    self.count = index();
-    self.scratch = value();
-    if (operands.bias)
-      in.bias = value();
-    if (operands.residual) {
-      Value memory = value();
-      in.residual = Rows{memory, index()};
-    }
-    if (shape.argmax) {
-      in.argmax = value();
-      in.argmaxValue = value();
-      self.shared = value();
-      self.sharedStride = index();
-      self.barrier = value();
-    } else {
-      in.result.memory = value();
-      in.result.stride = index();
-    }
-    LinearEmitter{inner, *this, shape, in, self, {}, {}, {}, {}, {}}.emit();
-  });
+    arguments.append({operands.result.memory, operands.result.stride});
+  return arguments;
+}
+
+void LinearEmitter::bind(ValueRange arguments, const LinearOperands &outer) {
+  size_t next = 0;
+  auto value = [&] { return arguments[next++]; };
+  auto index = [&] { return e.ix(arguments[next++]); };
+  in.input.memory = value();
+  in.input.stride = index();
+  in.weights = value();
+  in.n = index();
+  in.k = index();
+  in.rows = index();
+  worker.id = index();
+  worker.count = index();
+  worker.scratch = value();
+  if (outer.bias)
+    in.bias = value();
+  if (outer.residual) {
+    Value memory = value();
+    in.residual = Rows{memory, index()};
+  }
+  if (shape.argmax) {
+    in.argmax = value();
+    in.argmaxValue = value();
+    worker.shared = value();
+    worker.sharedStride = index();
+    worker.barrier = value();
+  } else {
+    in.result.memory = value();
+    in.result.stride = index();
+  }
+  paddedK = in.k.roundUp(2);
+  segmentLength = shape.segmented ? ((in.k + (segments() - 1)) / segments()).roundUp(2) : in.k;
+  features = in.n.roundUp(lanes) * unitPanels();
+  accumulators = e.c(kernels.packedFloats);
+}
+
+void Kernels::linear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker) {
+  call(e, LinearEmitter::nameOf(shape, operands), LinearEmitter::argumentsOf(shape, operands, worker),
+       [&](Emitter &inner, ValueRange arguments) {
+         LinearEmitter emitter{inner, *this, shape, {}, {}, {}, {}, {}, {}};
+         emitter.bind(arguments, operands);
+         emitter.emit();
+       });
 }
 
 } // namespace ingot::cpu

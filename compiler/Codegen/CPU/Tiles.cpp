@@ -4,43 +4,44 @@
 #include "compiler/Codegen/CPU/Tiles.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace ingot::cpu;
 
 /// f32 lanes in a panel.
 static constexpr int64_t panelLanes = 16;
+/// Rows of a tile, at most: more would leave more rows over and save no loads that matter.
+static constexpr int64_t maxRows = 16;
 
 VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
   cpu.consume_back("-bf16");
-  llvm::SmallVector<llvm::StringRef> features;
-  if (llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None)
+  bool wide = false;
+  if (cpu == "native") {
+    wide = llvm::sys::getHostCPUFeatures().lookup("avx512vl");
+  } else if (llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {
+    // LLVM leaves avx512f out of its list where another feature implies it.
+    llvm::SmallVector<llvm::StringRef> features;
     llvm::X86::getFeaturesForCPU(cpu, features);
-  return llvm::is_contained(features, "avx512f") ? VectorUnit{32, 16} : VectorUnit{16, 8};
+    wide = llvm::is_contained(features, "avx512vl");
+  }
+  return wide ? VectorUnit{32, 16} : VectorUnit{16, 8};
 }
 
-/// Registers that a tile occupies: its accumulators, one panel's weights of a
-/// pair of k, the raw pair and a broadcast.
+/// Registers that a tile occupies: its accumulators, and a quarter of all for weights (of a pair of k, as they are
+/// stored and widened) and broadcast inputs.
 static int64_t registersOf(Tile tile, VectorUnit unit) {
   int64_t perPanel = panelLanes / unit.lanes;
-  return tile.rows * tile.panels * perPanel + 2 * perPanel;
+  return tile.rows * tile.panels * perPanel + unit.registers / 4;
 }
 
 std::vector<Tile> ingot::cpu::chooseTiles(VectorUnit unit) {
   auto fits = [&](Tile tile) { return registersOf(tile, unit) <= unit.registers; };
+  // One panel: with two, the weights of a pair of k leave too few registers and LLVM spills. A broadcast for each row
+  // is then the load that each multiply-add (AVX-512) or two of them (AVX2) can afford.
   Tile best = {1, 1};
-  double bestRatio = 0;
-  for (int64_t panels : {1, 2})
-    for (int64_t rows = 2; fits({rows, panels}); rows += 2) {
-      // Loads for a step of K: one of each panel's registers, one broadcast for
-      // each row.
-      double products = rows * panels * (panelLanes / unit.lanes);
-      double ratio = products / (rows + panels * (panelLanes / unit.lanes));
-      if (products >= 8 && ratio > bestRatio) {
-        best = {rows, panels};
-        bestRatio = ratio;
-      }
-    }
+  while (best.rows < maxRows && fits({best.rows + 1, 1}))
+    ++best.rows;
   std::vector<Tile> tiles = {best};
   for (int64_t rows : {4, 2, 1}) {
     if (rows >= best.rows)

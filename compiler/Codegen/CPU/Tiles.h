@@ -30,11 +30,10 @@ struct Tile {
   int64_t rows, panels;
 };
 
-/// The tiles for products, by descending rows; the last has one row. A count of
-/// rows is cut greedily into them. Few rows are bound by the reads of weights,
-/// so one row walks as many panels as fit. Many rows are bound by arithmetic:
-/// the first tile is the one with the most multiply-adds for each load, at
-/// least eight in flight.
+/// The tiles for products, by descending rows; the last has one row. A count of rows is cut greedily into them.
+/// Many rows are bound by arithmetic: the first tile has as many rows of one panel as registers hold, so that one read
+/// of weights serves many multiply-adds. Few rows are bound by the reads of weights: they walk several panels at once,
+/// which are as many streams for the memory and enough sums in flight.
 std::vector<Tile> chooseTiles(VectorUnit unit);
 
 } // namespace ingot::cpu

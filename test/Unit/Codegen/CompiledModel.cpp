@@ -274,10 +274,6 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   for (llvm::Function &function : *llvmModule)
     function.addFnAttr("target-cpu", machine->getTargetCPU());
   optimize(*llvmModule, *machine);
-  if (const char *path = std::getenv("INGOT_TEST_DUMP")) {
-    std::error_code error;
-    llvm::raw_fd_ostream(path, error) << *llvmModule;
-  }
   jit = take(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(machineBuilder).create());
   modelRecord.resize(sizeof(ingot_rt_model));
   reinterpret_cast<ingot_rt_model *>(modelRecord.data())->cache_id = 0x1234567890abcdefull;
@@ -495,6 +491,20 @@ std::vector<std::vector<float>> CompiledModel::evaluate(const std::vector<int32_
   for (int64_t row = 0; row < logits[0].rows; ++row)
     result.push_back(logits[0].row(row).vec());
   return result;
+}
+
+std::vector<std::pair<int64_t, Matrix>> CompiledModel::observe(const std::vector<int32_t> &tokenIds) {
+  std::vector<std::pair<int64_t, Matrix>> observed;
+  EvaluatorOptions options;
+  options.rowParallelSegments = INGOT_RT_K_SEGMENTS;
+  options.observer = [&](Operation *op, int64_t layer, const Matrix &result) {
+    if (!isa<LayersOp>(op))
+      observed.emplace_back(layer, result);
+  };
+  Evaluator evaluator(*source, parameters, options);
+  Cache cache(take(evaluator.cacheType()));
+  take(evaluator.logits({tokenIds}, 0, cache));
+  return observed;
 }
 
 uint32_t CompiledModel::statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change) {

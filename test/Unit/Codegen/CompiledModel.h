@@ -73,6 +73,9 @@ public:
   mlir::ModuleOp packedModule() { return *packed; }
   ParameterProvider &weightValues() { return parameters; }
 
+  /// Layer and value of every activation that the evaluator computes for one step of one sequence.
+  std::vector<std::pair<int64_t, Matrix>> observe(const std::vector<int32_t> &ids);
+
   /// Calls the entry with a changed copy of a valid step's arguments.
   uint32_t statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change);
 
@@ -80,7 +83,7 @@ public:
   std::vector<std::string> opNames;
   /// Filled by a step if set: worker 0's view.
   std::vector<Seen> *seen = nullptr;
-  /// The first token of a sequence that is longer than this has the long RoPE regime; 0: none has.
+  /// All sequences have the long RoPE regime.
   bool longRegime = false;
 
 private:
