@@ -106,6 +106,9 @@ static constexpr InertKey generationKeys[] = {
     {"begin_suppress_tokens", "", generationReason},
 };
 
+ArrayRef<InertKey> sharedInertKeys() { return inertKeys; }
+ArrayRef<InertKey> generationInertKeys() { return generationKeys; }
+
 //===----------------------------------------------------------------------===//
 // Reading a configuration
 //===----------------------------------------------------------------------===//

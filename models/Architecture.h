@@ -71,6 +71,11 @@ struct Architecture {
 /// All of them, in the order of messages.
 llvm::ArrayRef<const Architecture *> architectures();
 
+/// The keys that no architecture reads: the model's own, and the settings of generation, which count in
+/// generation_config.json only.
+llvm::ArrayRef<InertKey> sharedInertKeys();
+llvm::ArrayRef<InertKey> generationInertKeys();
+
 /// Reads a config.json by the architecture that its model_type names, and
 /// checks that nothing in it is left over.
 llvm::Expected<DecoderConfig> readDecoderConfig(const Json &object, llvm::StringRef file,

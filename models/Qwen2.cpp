@@ -22,6 +22,6 @@ static constexpr InertKey inert[] = {
     {"use_mrope", "false|null", "RoPE of several axes is for images"},
 };
 
-const Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, inert};
+constinit const Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, inert};
 
 } // namespace ingot

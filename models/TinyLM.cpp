@@ -38,6 +38,6 @@ static void readTinyLM(ConfigReader &reader, DecoderConfig &config) {
                   .down = "blocks.{layer}.mlp.down"};
 }
 
-const Architecture tinylm = {"tinylm", "", readTinyLM, {}};
+constinit const Architecture tinylm = {"tinylm", "", readTinyLM, {}};
 
 } // namespace ingot

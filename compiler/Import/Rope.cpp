@@ -187,7 +187,7 @@ void RopeReader::yarn(ConfigReader &scaling) {
     return;
   fast = fast == 0 ? 32 : fast;
   slow = slow == 0 ? 1 : slow;
-  double factor = given.value_or(shape.maxPosition / original);
+  double factor = given.value_or(static_cast<double>(shape.maxPosition) / original);
   auto getScale = [&](double m) { return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0; };
   if (attention)
     spec.scaling = static_cast<float>(*attention);
@@ -247,10 +247,11 @@ void RopeReader::longrope(ConfigReader &scaling) {
   spec.frequencies = scaled("short_factor");
   spec.longFrequencies = scaled("long_factor");
   spec.longFrom = original;
-  double factor = given.value_or(static_cast<double>(shape.maxPosition) / original);
+  double length = static_cast<double>(original);
+  double factor = given.value_or(static_cast<double>(shape.maxPosition) / length);
   if (scaling.ok() && !attention && factor > 1 && original == 1)
     scaling.failKey(originalKey, "expected more than 1, got 1");
-  double scale = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
+  double scale = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(length));
   spec.scaling = static_cast<float>(attention.value_or(scale));
 }
 

@@ -167,6 +167,39 @@ TEST(Import, InertKeysLeaveTheModuleAsItIs) {
   EXPECT_NE(importText(patched(llamaConfig(), json(R"({"rms_norm_eps": 1e-6})"))), before);
 }
 
+// The whole reviewed list: at every value that a row allows, the module is the one without the key. (inert_keys.py
+// checks the list itself against the reference.)
+TEST(Import, TheListOfInertKeysIsInert) {
+  Json base = json(R"({"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+                       "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 20})");
+  size_t checked = 0;
+  for (const Architecture *architecture : architectures()) {
+    if (architecture->className.empty())
+      continue; // keys of its own
+    base["model_type"] = architecture->modelType.str();
+    std::string before = importText(base);
+    ASSERT_TRUE(StringRef(before).starts_with("module")) << before;
+    for (ArrayRef<InertKey> list : {architecture->inert, sharedInertKeys(), generationInertKeys()})
+      for (const InertKey &row : list) {
+        SmallVector<StringRef, 4> values;
+        StringRef(row.onlyAt.empty() ? "1|true|\"text\"|null|[]" : row.onlyAt).split(values, '|');
+        for (StringRef value : values) {
+          Json changed = base;
+          changed[row.key.str()] = json(value);
+          EXPECT_EQ(importText(changed), before)
+              << architecture->modelType.str() << ": " << row.key.str() << " = " << value.str();
+          ++checked;
+        }
+        if (row.onlyAt.empty())
+          continue;
+        Json changed = base;
+        changed[row.key.str()] = 12345;
+        EXPECT_NE(importText(changed).find(row.key.str()), std::string::npos) << row.key.str();
+      }
+  }
+  EXPECT_GT(checked, 1000u);
+}
+
 TEST(Import, BiasesReachTheLinears) {
   std::string text = importText(patched(llamaConfig(), json(R"({"attention_bias": true, "mlp_bias": true})")));
   EXPECT_EQ(count(text, " bias("), 7u) << text;
