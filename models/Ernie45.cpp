@@ -27,6 +27,6 @@ static constexpr InertKey inert[] = {
     {"sliding_window", "null", "this model_type has no sliding window"},
 };
 
-constinit const Architecture ernie45 = {"ernie4_5", "Ernie4_5ForCausalLM", readErnie45, inert};
+constexpr Architecture ernie45 = {"ernie4_5", "Ernie4_5ForCausalLM", readErnie45, inert};
 
 } // namespace ingot

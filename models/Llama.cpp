@@ -23,6 +23,6 @@ static constexpr InertKey inert[] = {
     {"sliding_window", "null", "this model_type has no sliding window"},
 };
 
-constinit const Architecture llama = {"llama", "LlamaForCausalLM", readLlama, inert};
+constexpr Architecture llama = {"llama", "LlamaForCausalLM", readLlama, inert};
 
 } // namespace ingot

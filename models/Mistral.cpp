@@ -24,6 +24,6 @@ static constexpr InertKey inert[] = {
     {"mlp_bias", "false|null", "this model_type has no biases"},
 };
 
-constinit const Architecture mistral = {"mistral", "MistralForCausalLM", readMistral, inert};
+constexpr Architecture mistral = {"mistral", "MistralForCausalLM", readMistral, inert};
 
 } // namespace ingot

@@ -22,6 +22,6 @@ static constexpr InertKey inert[] = {
     {"use_mrope", "false|null", "RoPE of several axes is for images"},
 };
 
-constinit const Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, inert};
+constexpr Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, inert};
 
 } // namespace ingot

@@ -20,6 +20,6 @@ static constexpr InertKey inert[] = {
     {"mlp_bias", "false|null", "this model_type has no biases in the MLP"},
 };
 
-constinit const Architecture qwen3 = {"qwen3", "Qwen3ForCausalLM", readQwen3, inert};
+constexpr Architecture qwen3 = {"qwen3", "Qwen3ForCausalLM", readQwen3, inert};
 
 } // namespace ingot

@@ -38,6 +38,6 @@ static void readTinyLM(ConfigReader &reader, DecoderConfig &config) {
                   .down = "blocks.{layer}.mlp.down"};
 }
 
-constinit const Architecture tinylm = {"tinylm", "", readTinyLM, {}};
+constexpr Architecture tinylm = {"tinylm", "", readTinyLM, {}};
 
 } // namespace ingot

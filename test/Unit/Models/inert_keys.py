@@ -10,7 +10,7 @@ import transformers
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..")
 ROW = re.compile(r'\{"([^"]+)",\s*"([^"]*)",\s*(?:"|generationReason)')
-CLASS = re.compile(r'const Architecture \w+ = \{\s*"(\w+)"')
+CLASS = re.compile(r'Architecture \w+ = \{\s*"(\w+)"')
 BASE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
         "num_key_value_heads": 2, "head_dim": 8, "vocab_size": 37, "max_position_embeddings": 64}
 # Values that the reference's own checks of types let through.
