@@ -251,6 +251,7 @@ Error generateOne(Program &program, const Arguments &arguments) {
     writer.endObject();
   }
   program.out.write("\n");
+  program.out.flush(); // before what follows on stderr
   if (!json) {
     uint64_t decoded = result.tokens.empty() ? 0 : result.tokens.size() - 1;
     std::string seed = greedy ? "" : formatText("; seed %" PRIu64, generation.seed);

@@ -108,7 +108,7 @@ Result<MemoryFacts> findMemory(const Program &program, const Arguments &argument
   if (!sequences)
     return sequences.takeError();
   needs.sequences = *sequences;
-  Result<SessionLimits> limits = chooseLimits(program.model, arguments, needs, true);
+  Result<SessionLimits> limits = chooseLimits(program.model, arguments, needs, false);
   if (!limits)
     return limits.takeError();
   Result<MemoryPlan> plan = planMemory(program.model, *limits);

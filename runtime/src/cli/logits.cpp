@@ -127,7 +127,7 @@ Error computeRows(Session &session, const std::vector<std::vector<int32_t>> &seq
       Error error = number.takeError();
       if (sequences.size() == 1)
         return error;
-      return makeUsageError("sequence %zu: %s", i, error.message().c_str());
+      return makeError("sequence %zu: %s", i, error.message().c_str());
     }
   }
   return scheduler.runAll();
@@ -414,13 +414,13 @@ Error runLoss(Program &program, const Arguments &arguments) {
       return makeUsageError("loss: sequence %zu has %zu tokens and %zu labels", i, (*sequences)[i].size(), list.size());
     for (size_t at = 0; at < list.size(); ++at) {
       if (list[at] != LossSum::ignored && (list[at] < 0 || static_cast<uint64_t>(list[at]) >= program.model.vocab))
-        return makeUsageError("loss: label %zu of sequence %zu: expected -100 or 0 to %" PRIu64 ", got %d", at, i,
-                              program.model.vocab - 1, list[at]);
+        return makeError("loss: label %zu of sequence %zu: expected -100 or 0 to %" PRIu64 ", got %d", at, i,
+                         program.model.vocab - 1, list[at]);
       kept += at != 0 && list[at] != LossSum::ignored;
     }
   }
   if (kept == 0)
-    return makeUsageError("loss: no label is left: the first of each sequence has nothing before it, -100 is left out");
+    return makeError("loss: no label is left: the first of each sequence has nothing before it, -100 is left out");
   Result<LossSum> loss = sumLoss(program, arguments, *sequences, *labels, *chunk);
   if (!loss)
     return loss.takeError();
@@ -479,7 +479,7 @@ Error runPerplexity(Program &program, const Arguments &arguments) {
   if (!window)
     return window.takeError();
   if (ids.size() < 2)
-    return makeUsageError("perplexity: the text has %zu tokens; at least 2 are needed", ids.size());
+    return makeError("perplexity: the text has %zu tokens; at least 2 are needed", ids.size());
   // Windows one after the other, each on its own: the first token of each has nothing before it and is not scored. A
   // last window of one token is left out.
   std::vector<std::vector<int32_t>> windows;

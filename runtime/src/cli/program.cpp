@@ -73,7 +73,7 @@ Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, cons
 }
 
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
-                                   bool quiet) {
+                                   bool enforce) {
   SessionLimits limits;
   Result<uint64_t> threads = arguments.number("threads", findCores().allowed, 1, 1024);
   Result<uint64_t> context = arguments.number("ctx", model.max_context, 1, model.max_context);
@@ -112,12 +112,16 @@ Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments 
   limits.blocks = std::min(fitting, perSequence * limits.sequences);
   if (fitting >= perSequence) // fewer long sequences at a time
     return limits;
+  if (!enforce && (asked || fitting == 0)) {
+    limits.blocks = perSequence * limits.sequences;
+    return limits;
+  }
   if (asked || fitting == 0)
     return makeError("a context of %" PRIu64 " needs %s, but only %s are left (%s)%s", limits.context,
                      bytesText(*least + (perSequence - 1) * blockBytes).c_str(), bytesText(budget.bytes).c_str(),
                      budget.source.c_str(), fitting == 0 ? "" : "; a smaller --ctx would fit");
   limits.context = fitting * INGOT_RT_CACHE_BLOCK;
-  if (!quiet)
+  if (enforce)
     note("note: context reduced from %" PRIu64 " to %" PRIu64 ": %s are left (%s)", model.max_context, limits.context,
          bytesText(budget.bytes).c_str(), budget.source.c_str());
   return limits;
@@ -130,7 +134,7 @@ Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &
   if (!variant)
     return variant.takeError();
   session->variant = *variant;
-  Result<SessionLimits> limits = chooseLimits(model, arguments, needs, false);
+  Result<SessionLimits> limits = chooseLimits(model, arguments, needs, true);
   if (!limits)
     return limits.takeError();
   session->limits = *limits;

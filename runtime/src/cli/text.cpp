@@ -56,7 +56,7 @@ Error runDetokenize(Program &program, const Arguments &arguments) {
     return makeUsageError("detokenize: --tokens: expected one sequence, got %zu", lists->size());
   for (int32_t id : lists->front())
     if (id < 0 || static_cast<uint64_t>(id) >= program.model.vocab)
-      return makeUsageError("detokenize: id %d is out of range: expected 0 to %" PRIu64, id, program.model.vocab - 1);
+      return makeError("detokenize: id %d is out of range: expected 0 to %" PRIu64, id, program.model.vocab - 1);
   program.out.write(
       tokenizer->decode(lists->front(), arguments.has("skip-special-tokens"))); // the text and nothing else
   return {};

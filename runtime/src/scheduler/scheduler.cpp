@@ -46,13 +46,13 @@ Result<uint64_t> Scheduler::submit(Request request, Listener &listener) {
   const ingot_rt_model &model = engine.model();
   uint64_t context = engine.limits().context, length = request.prompt.size();
   if (length == 0)
-    return makeUsageError("the prompt is empty: it needs at least one token");
+    return makeError("the prompt is empty: it needs at least one token");
   for (size_t i = 0; i < length; ++i)
     if (request.prompt[i] < 0 || static_cast<uint64_t>(request.prompt[i]) >= model.vocab)
-      return makeUsageError("token %zu: id %d is out of range: expected 0 to %" PRIu64, i, request.prompt[i],
-                            model.vocab - 1);
+      return makeError("token %zu: id %d is out of range: expected 0 to %" PRIu64, i, request.prompt[i],
+                       model.vocab - 1);
   if (length > context)
-    return makeUsageError("the prompt has %" PRIu64 " tokens, more than the context of %" PRIu64, length, context);
+    return makeError("the prompt has %" PRIu64 " tokens, more than the context of %" PRIu64, length, context);
   if (Error error = request.sampling.check())
     return error;
   uint64_t limit = std::min(request.newTokens, context - length + 1);

@@ -37,7 +37,8 @@ private:
 
 /// printf into an error.
 Error makeError(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/// printf into an error about the command line or a request (exit code 2).
+/// printf into an error about how the command line is written (exit code 2); what it asks for and cannot be is exit
+/// code 1.
 Error makeUsageError(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /// A value or an error.

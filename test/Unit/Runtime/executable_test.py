@@ -135,15 +135,15 @@ class Verbs(Case):
         for n in (0, 1, 2):
             out = self.json("generate", "--tokens", full, "-n", n, "--ignore-eos")
             self.assertEqual((len(out["tokens"]), out["finish_reason"]), (min(n, 1), "context" if n > 1 else "length"))
-        self.fails("the prompt has 201 tokens, more than the context of 200", "generate", "--tokens", full + ",7")
-        self.fails("the prompt has 200 tokens, more than the context of 150", "generate", "--tokens", full, "-c", 150)
+        self.fails("the prompt has 201 tokens, more than the context of 200", "generate", "--tokens", full + ",7", code=1)
+        self.fails("the prompt has 200 tokens, more than the context of 150", "generate", "--tokens", full, "-c", 150, code=1)
         out = self.json("generate", "--tokens", "1", "--ignore-eos", "-c", 20)
         self.assertEqual((len(out["tokens"]), out["finish_reason"]), (20, "context"))
         many = os.path.join(self.work, "many")
         with open(many, "w") as f:
             f.write(",".join(["1"] * 100000))
-        self.fails("the prompt has 100000 tokens, more than the context of 200", "generate", "--tokens", "@" + many)
-        self.fails("the prompt has 100000 tokens, more than the context of 200", "logits", "--tokens", "@" + many)
+        self.fails("the prompt has 100000 tokens, more than the context of 200", "generate", "--tokens", "@" + many, code=1)
+        self.fails("the prompt has 100000 tokens, more than the context of 200", "logits", "--tokens", "@" + many, code=1)
 
     def test_jsonl(self):
         requests = [{"id": i, "tokens": [i, i + 1, i + 2], "n": 5 + i, "ignore_eos": True} for i in range(12)]
@@ -195,9 +195,9 @@ class Verbs(Case):
         got = self.json("loss", "--tokens", "1,2,3,4;9,8", "--labels", "-100,-100,30,4;5,-100")
         self.assertAlmostEqual(got["loss"], expected(sequences, labels)[0], places=6)
         self.assertEqual(got["count"], 2)
-        self.fails("loss: no label is left", "loss", "--tokens", "1,2", "--labels", "1,-100")
+        self.fails("loss: no label is left", "loss", "--tokens", "1,2", "--labels", "1,-100", code=1)
         self.fails("loss: sequence 0 has 2 tokens and 3 labels", "loss", "--tokens", "1,2", "--labels", "1,2,3")
-        self.fails("loss: label 1 of sequence 0: expected -100 or 0 to 66, got 67", "loss", "--tokens", "1,2", "--labels", "1,67")
+        self.fails("loss: label 1 of sequence 0: expected -100 or 0 to 66, got 67", "loss", "--tokens", "1,2", "--labels", "1,67", code=1)
         perplexity = self.json("perplexity", "--tokens", "1,2,3,4")
         self.assertAlmostEqual(perplexity["perplexity"], math.exp(expected([[1, 2, 3, 4]], [[1, 2, 3, 4]])[0]), places=4)
 
@@ -262,8 +262,8 @@ class Verbs(Case):
         self.fails("generate: unexpected argument 'word'", "generate", "--tokens", "1", "word")
         self.fails("--max-new-tokens: expected a whole number", "generate", "--tokens", "1", "-n", "-1")
         self.fails("--tokens: expected ids separated by commas", "generate", "--tokens", "1,x")
-        self.fails("token 0: id 67 is out of range: expected 0 to 66", "generate", "--tokens", "67")
-        self.fails("the prompt is empty", "generate", "--tokens", "")
+        self.fails("token 0: id 67 is out of range: expected 0 to 66", "generate", "--tokens", "67", code=1)
+        self.fails("the prompt is empty", "generate", "--tokens", "", code=1)
         self.fails("temperature: expected a number of at least 0", "generate", "--tokens", "1", "--temperature", "-0.5")
         self.fails("--temperature: expected a number, got 'nan'", "generate", "--tokens", "1", "--temperature", "nan")
         self.fails("--ctx: expected a whole number from 1 to 200, got '0'", "generate", "--tokens", "1", "-c", "0")
