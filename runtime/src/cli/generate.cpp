@@ -42,12 +42,13 @@ constexpr OptionSpec generateOptions[] = {
     INGOT_SESSION_OPTIONS,
 };
 
-/// Defaults of generation_config.json, or the reference's, overridden by what was given.
+/// Defaults of generation_config.json, or the reference's, overridden by what was given. A way of sampling that is
+/// asked for means that sampling is, whatever the default.
 Result<SamplingOptions> samplingOptions(const Program &program, const Arguments &arguments) {
   SamplingOptions options;
   const ingot_rt_generation_defaults *defaults = program.defaults;
   bool samples = defaults && defaults->do_sample;
-  for (const char *name : {"temperature", "top-k", "top-p", "min-p", "seed"})
+  for (const char *name : {"temperature", "top-k", "top-p", "min-p"})
     samples |= arguments.has(name);
   options.greedy = arguments.has("greedy") || !samples;
   Result<float> temperature = arguments.real("temperature", defaults ? defaults->temperature : 1);

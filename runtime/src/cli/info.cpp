@@ -249,8 +249,10 @@ Error printMemory(Program &program, const Arguments &arguments) {
     static constexpr const char *units[] = {"", " a token", " a row", " a worker"};
     const char *unit = buffer.unit < 4 ? units[buffer.unit] : "";
     std::string name(textAt(*section, buffer.name));
-    out.print("  %-32s %10" PRIu64 " bytes%-9s at %10" PRIu64 "  ops %" PRIu64 " to %" PRIu64 "\n", name.c_str(),
-              buffer.bytes_per_unit, unit, buffer.offset_per_unit, buffer.first_op, buffer.last_op);
+    // Alive from before the first op on: an argument.
+    std::string first = buffer.first_op == UINT64_MAX ? "start" : formatText("%" PRIu64, buffer.first_op);
+    out.print("  %-32s %10" PRIu64 " bytes%-9s at %10" PRIu64 "  ops %s to %" PRIu64 "\n", name.c_str(),
+              buffer.bytes_per_unit, unit, buffer.offset_per_unit, first.c_str(), buffer.last_op);
   }
   return {};
 }
