@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Command lines at their limits: each gets a right answer or an error that says what was expected and what came."""
 import json
+import math
 import os
 import subprocess
 import unittest
@@ -56,16 +57,12 @@ class Prompts(unittest.TestCase):
             refused(self.exe, *verb, "--tokens", ids([5] * (CONTEXT + 1)), words=(CONTEXT + 1, CONTEXT))
 
     def test_empty_prompts(self):
-        refused(self.exe, "generate", "--tokens", "", code=run(self.exe, "generate", "--tokens", "").code or 1)
-        self.assertIn(run(self.exe, "generate", "--tokens", "").code, (1, 2))
-        self.assertIn(run(self.exe, "generate", "--tokens", "1;;2").code, (1, 2))
+        refused(self.exe, "generate", "--tokens", "")
+        refused(self.exe, "logits", "--hash", "--tokens", "1;;2")
 
     def test_ids_out_of_range(self):
         for bad in ("192", "-1", "4294967297", "99999999999999999999", "x"):
-            result = run(self.exe, "logits", "--hash", "--tokens", f"1,{bad}")
-            self.assertIn(result.code, (1, 2), str(result))
-            self.assertIn("error:", result.err)
-            self.assertIn(bad, result.err)
+            refused(self.exe, "logits", "--hash", "--tokens", f"1,{bad}", words=(bad,))
         refused(self.exe, "generate", "--tokens", "1,192", words=("192",))
 
     def test_a_file_of_ids(self):
@@ -76,23 +73,20 @@ class Prompts(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as f:
             f.write(ids([7] * 100000))
         refused(self.exe, "generate", "--tokens", "@" + path, words=(100000, CONTEXT))
-        refused(self.exe, "generate", "--tokens", "@" + path + ".absent", code=run(self.exe, "generate", "--tokens", "@" + path + ".absent").code,
-                words=(path + ".absent",))
+        refused(self.exe, "generate", "--tokens", "@" + path + ".absent", words=(path + ".absent",))
 
     def test_options(self):
         for args, word in ((("generate", "--tokens", "1", "--tempratur", "1"), "--temperature"), (("generat", "--tokens", "1"), "generate")):
-            result = run(self.exe, *args)
-            self.assertEqual(result.code, 2, str(result))
-            self.assertIn(word, result.err)
+            refused(self.exe, *args, codes=(2,), words=(word,))
         for value in ("-1", "nan"):
-            self.assertIn(run(self.exe, "generate", "--tokens", "1", "-n", "1", "--temperature", value).code, (1, 2))
+            refused(self.exe, "generate", "--tokens", "1", "-n", "1", "--temperature", value, words=("temperature",))
         cold = ok(self.exe, "generate", "--tokens", "1,5", "-n", "6", "--temperature", "0", "--json").json["tokens"]
         self.assertEqual(cold, self.generate("--tokens", "1,5", "-n", "6")["tokens"])
         for verb in ("generate", "logits", "loss", "perplexity", "bench", "info", "selftest", "tokenize", "detokenize"):
             self.assertIn(verb, ok(self.exe, verb, "--help").text)
 
     def test_text_without_a_tokenizer(self):
-        refused(self.exe, "generate", "-p", "hello", code=run(self.exe, "generate", "-p", "hello").code, words=("tokenizer",))
+        refused(self.exe, "generate", "-p", "hello", words=("tokenizer",))
 
     def test_closed_pipe(self):
         with subprocess.Popen([self.exe, "logits", "--tokens", ids([5] * CONTEXT), "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as p:
@@ -103,13 +97,12 @@ class Prompts(unittest.TestCase):
 
     def test_loss(self):
         rows = ok(self.exe, "logits", "--tokens", "5,6,7", "--json").json["logits"]
-        import math
         losses = [math.log(sum(math.exp(x) for x in rows[i])) - rows[i][t] for i, t in ((0, 6), (1, 7))]
         got = ok(self.exe, "loss", "--tokens", "5,6,7", "--json").json["loss"]
         self.assertAlmostEqual(got, sum(losses) / 2, delta=1e-4)
         got = ok(self.exe, "loss", "--tokens", "5,6,7", "--labels=5,-100,7", "--json").json["loss"]
         self.assertAlmostEqual(got, losses[1], delta=1e-4)
-        refused(self.exe, "loss", "--tokens", "5,6,7", "--labels=-100,-100,-100", code=1)
+        refused(self.exe, "loss", "--tokens", "5,6,7", "--labels=-100,-100,-100", words=("label",))
         two = ok(self.exe, "loss", "--tokens", "5,6,7;9,10", "--json").json["loss"]
         other = ok(self.exe, "loss", "--tokens", "9,10", "--json").json["loss"]
         self.assertAlmostEqual(two, (sum(losses) + other) / 3, delta=1e-4)
@@ -120,19 +113,15 @@ class Compiler(unittest.TestCase):
         model = case_model("llama-gqa-tied")
         self.assertEqual(run(INGOTC).code, 2)
         self.assertEqual(run(INGOTC, model).code, 2)
-        result = run(INGOTC, model, "-o", scratch("x"), "--dtyp=f32")
-        self.assertEqual(result.code, 2, str(result))
-        self.assertIn("--dtype", result.err)
-        result = run(INGOTC, model, "-o", scratch("x"), "--dtype=f8")
-        self.assertIn(result.code, (1, 2), str(result))
-        for word in ("f8", "f32", "bf16", "f16"):
-            self.assertIn(word, result.err)
+        refused(INGOTC, model, "-o", scratch("x"), "--dtyp=f32", codes=(2,), words=("--dtype",))
+        refused(INGOTC, model, "-o", scratch("x"), "--dtype=f8", words=("f8", "f32", "bf16", "f16"))
+        self.assertFalse(os.path.exists(scratch("x")))
 
     def test_an_old_file_survives_a_failure(self):
         exe = scratch("old")
         with open(exe, "w", encoding="utf-8") as f:
             f.write("old")
-        refused(INGOTC, case_model("refuse-truncated"), "-o", exe)
+        refused(INGOTC, case_model("refuse-truncated"), "-o", exe, codes=(1,))
         with open(exe, encoding="utf-8") as f:
             self.assertEqual(f.read(), "old")
 
@@ -148,7 +137,7 @@ class Compiler(unittest.TestCase):
         exe = compiled(os.path.dirname(config), "--weights=random:1")
         self.assertLess(os.path.getsize(exe), 64 << 20)
         self.assertIn("8030261248", json.dumps(ok(exe, "info", "--json").json))
-        self.assertIn("memory", ok(exe, "info", "--memory").text.lower())
+        self.assertRegex(ok(exe, "info", "--memory").text, r"weights\D*16\d{9}")
 
 
 if __name__ == "__main__":

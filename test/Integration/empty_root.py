@@ -4,7 +4,7 @@ import os
 import shutil
 import unittest
 
-from support import compiled, ok, scratch
+from support import compiled, inside, ok, scratch
 
 
 class EmptyRoot(unittest.TestCase):
@@ -13,15 +13,14 @@ class EmptyRoot(unittest.TestCase):
         os.makedirs(root)
         shutil.copy(exe, os.path.join(root, "model"))
         os.chmod(root, 0o555)
-        change = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--root", root]
         for verb in (("logits", "--tokens", "1,5,9;7", "--hash"), ("generate", "--tokens", "1", "-n", "5", "--greedy", "--json"),
                      ("info",), ("selftest",)):
             with self.subTest(verb[0]):
-                inside, outside = ok(*change, "/model", *verb, env={}), ok(exe, *verb)
+                there, here = inside(root, "/model", *verb), ok(exe, *verb)
                 if verb[0] == "logits":
-                    self.assertEqual(inside.out, outside.out)
+                    self.assertEqual(there.out, here.out)
                 if verb[0] == "generate":
-                    self.assertEqual(inside.json["tokens"], outside.json["tokens"])
+                    self.assertEqual(there.json["tokens"], here.json["tokens"])
         self.assertEqual(os.listdir(root), ["model"])
 
 

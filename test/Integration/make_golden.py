@@ -96,7 +96,7 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         directory = o.weights or os.path.join(work, "model")
         if not o.weights:
-            subprocess.run([sys.executable, RANDOM_WEIGHTS, o.config, directory, "--seed", str(o.seed)], check=True)
+            subprocess.run([sys.executable, RANDOM_WEIGHTS, o.config, "-o", directory, "--seed", str(o.seed)], check=True)
         model = load(directory, torch.float32)
         vocab = model.config.vocab_size
         numbers = np.random.Generator(np.random.PCG64(o.seed))

@@ -40,7 +40,7 @@ class OneResult(unittest.TestCase):
         for dtype in ("f32", "bf16", "f16"):
             for kv in ("f32", "bf16", "f16"):
                 with self.subTest(weights=dtype, cache=kv):
-                    self.check(compiled("qwen3", f"--dtype={dtype}", f"--kv-dtype={kv}"), 192)
+                    self.check(compiled("qwen3", f"--dtype={dtype}", f"--kv-dtype={kv}", "--target-cpu=native"), 192)
 
     def test_variants_differ_in_speed_only_where_they_say_so(self):
         """The generic variant can be asked for by name, and agrees with the chosen one within the case's own scale."""

@@ -7,15 +7,9 @@ import shutil
 import tarfile
 import unittest
 
-from support import BUILD, INGOTC, ROOT, case_model, compiled, ok, scratch
+from support import BUILD, INGOTC, ROOT, case_model, compiled, inside, ok, scratch
 
 MODEL = "llama-gqa-tied"
-
-
-def inside(root, *argv, **options):
-    """Runs a program with `root` as its root directory."""
-    change = ["chroot", root] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--root", root]
-    return ok(*change, *argv, env={}, **options)
 
 
 class Package(unittest.TestCase):

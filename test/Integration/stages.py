@@ -62,7 +62,7 @@ class Stages(unittest.TestCase):
                 self.assertEqual(layer.count("ingot.add_rms_norm "), 1)
                 self.assertEqual(layer.count("ingot.rms_norm "), 1)
                 (append,) = [l for l in layer.splitlines() if "ingot.qk_norm_rope_append " in l]
-                self.assertEqual("norm" in append.split("qk_norm_rope_append", 1)[1].split("@")[0], case == "qwen3", append)
+                self.assertEqual("norms(" in append, case == "qwen3", append)
                 if case == "qwen2":
                     self.assertIn("bias", linears[0])
 

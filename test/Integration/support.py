@@ -65,11 +65,12 @@ def ok(*argv, **options):
     return result
 
 
-def refused(*argv, code=1, words=(), **options):
-    """Runs a program that must end with this exit code and an 'error:' line in which each of `words` stands."""
+def refused(*argv, codes=(1, 2), words=(), **options):
+    """Runs a program that must end with one of these exit codes (1: failure, 2: usage) and an 'error:' line in which each
+    of `words` stands."""
     result = run(*argv, **options)
-    if result.code != code:
-        raise Failure(f"expected exit code {code} from {result}")
+    if result.code not in codes:
+        raise Failure(f"expected exit code {' or '.join(map(str, codes))} from {result}")
     lines = [l for l in result.err.splitlines() if "error:" in l]
     if not lines:
         raise Failure(f"no line with 'error:' on standard error of {result}")
@@ -77,6 +78,15 @@ def refused(*argv, code=1, words=(), **options):
         if not any(str(word).lower() in l.lower() for l in lines):
             raise Failure(f"{word!r} is not in the error of {result}")
     return result
+
+
+def inside(root, *argv, **options):
+    """Runs a program that must succeed, with `root` as its root directory and an empty environment."""
+    if os.geteuid() == 0:
+        change = [shutil.which("chroot", path="/usr/sbin:/usr/bin:/sbin:/bin"), root]
+    else:
+        change = [shutil.which("unshare"), "--map-root-user", "--root", root]
+    return ok(*change, *argv, env={}, **options)
 
 
 _folder = None
