@@ -68,7 +68,7 @@ namespace {
 
 /// One block of each format to its 32 or 256 floats. `b` is the block, `y` the
 /// output.
-void q4_0(const uint8_t *b, float *y) {
+void decodeQ40(const uint8_t *b, float *y) {
   float d = halfAt(b);
   for (int i = 0; i < 16; ++i) {
     y[i] = d * float((b[2 + i] & 15) - 8);
@@ -76,7 +76,7 @@ void q4_0(const uint8_t *b, float *y) {
   }
 }
 
-void q4_1(const uint8_t *b, float *y) {
+void decodeQ41(const uint8_t *b, float *y) {
   float d = halfAt(b), m = halfAt(b + 2);
   for (int i = 0; i < 16; ++i) {
     y[i] = d * float(b[4 + i] & 15) + m;
@@ -87,7 +87,7 @@ void q4_1(const uint8_t *b, float *y) {
 /// The fifth bits of Q5_0 and Q5_1 lie in a 32-bit word, bit i for element i.
 inline int fifthBit(uint32_t word, int i) { return int(word >> i & 1) << 4; }
 
-void q5_0(const uint8_t *b, float *y) {
+void decodeQ50(const uint8_t *b, float *y) {
   float d = halfAt(b);
   uint32_t high = support::endian::read32le(b + 2);
   for (int i = 0; i < 16; ++i) {
@@ -96,7 +96,7 @@ void q5_0(const uint8_t *b, float *y) {
   }
 }
 
-void q5_1(const uint8_t *b, float *y) {
+void decodeQ51(const uint8_t *b, float *y) {
   float d = halfAt(b), m = halfAt(b + 2);
   uint32_t high = support::endian::read32le(b + 4);
   for (int i = 0; i < 16; ++i) {
@@ -105,7 +105,7 @@ void q5_1(const uint8_t *b, float *y) {
   }
 }
 
-void q8_0(const uint8_t *b, float *y) {
+void decodeQ80(const uint8_t *b, float *y) {
   float d = halfAt(b);
   for (int i = 0; i < 32; ++i)
     y[i] = d * float(int8_t(b[2 + i]));
@@ -114,7 +114,7 @@ void q8_0(const uint8_t *b, float *y) {
 /// Q2_K: 16 pairs of 4-bit scale and minimum for 16 elements each, 64 bytes of
 /// 2-bit values, d, dmin. Within each half of 128, byte l of 32 holds elements
 /// l, l + 32, l + 64, l + 96.
-void q2K(const uint8_t *b, float *y) {
+void decodeQ2K(const uint8_t *b, float *y) {
   const uint8_t *scales = b, *q = b + 16;
   float d = halfAt(b + 80), dmin = halfAt(b + 82);
   for (int group = 0; group < 16; ++group) {
@@ -128,7 +128,7 @@ void q2K(const uint8_t *b, float *y) {
 /// Q3_K: 32 bytes of high bits (clear: minus 4), 64 bytes of 2-bit values as in
 /// Q2_K, 16 scales of 6 bits (low 4 bits in 8 bytes, high 2 bits in 4), offset
 /// 32, and d.
-void q3K(const uint8_t *b, float *y) {
+void decodeQ3K(const uint8_t *b, float *y) {
   const uint8_t *high = b, *q = b + 32, *scales = b + 96;
   float d = halfAt(b + 108);
   for (int group = 0; group < 16; ++group) {
@@ -153,7 +153,7 @@ std::pair<int, int> scaleAndMinimum(const uint8_t *s, int j) {
 
 /// Q4_K: d, dmin, the 12 bytes, 128 bytes of 4-bit values: 32 bytes hold 32
 /// elements low, the next 32 high.
-void q4K(const uint8_t *b, float *y) {
+void decodeQ4K(const uint8_t *b, float *y) {
   float d = halfAt(b), dmin = halfAt(b + 2);
   for (int group = 0; group < 8; ++group) {
     auto [s, m] = scaleAndMinimum(b + 4, group);
@@ -166,7 +166,7 @@ void q4K(const uint8_t *b, float *y) {
 
 /// Q5_K: as Q4_K with 32 bytes of fifth bits (bit `group` of byte i) before the
 /// values.
-void q5K(const uint8_t *b, float *y) {
+void decodeQ5K(const uint8_t *b, float *y) {
   float d = halfAt(b), dmin = halfAt(b + 2);
   const uint8_t *high = b + 16;
   for (int group = 0; group < 8; ++group) {
@@ -183,7 +183,7 @@ void q5K(const uint8_t *b, float *y) {
 /// Q6_K: 128 bytes of low 4 bits, 64 of high 2 bits, 16 signed scales, d.
 /// Within each half of 128, plane p of 32 elements takes its low bits from byte
 /// i or i + 32 (p odd), the low nibble for p < 2.
-void q6K(const uint8_t *b, float *y) {
+void decodeQ6K(const uint8_t *b, float *y) {
   float d = halfAt(b + 208);
   for (int half = 0; half < 2; ++half) {
     const uint8_t *low = b + half * 64, *high = b + 128 + half * 32, *scales = b + 192 + half * 8;
@@ -238,34 +238,34 @@ bool ingot::convertToF32(ElementKind kind, ArrayRef<char> src, MutableArrayRef<f
       dst[i] = llvm::bit_cast<float>(uint32_t(support::endian::read16le(src.data() + 2 * i)) << 16);
     return true;
   case ElementKind::Q4_0:
-    decodeBlocks(q4_0, info, src, dst);
+    decodeBlocks(decodeQ40, info, src, dst);
     return true;
   case ElementKind::Q4_1:
-    decodeBlocks(q4_1, info, src, dst);
+    decodeBlocks(decodeQ41, info, src, dst);
     return true;
   case ElementKind::Q5_0:
-    decodeBlocks(q5_0, info, src, dst);
+    decodeBlocks(decodeQ50, info, src, dst);
     return true;
   case ElementKind::Q5_1:
-    decodeBlocks(q5_1, info, src, dst);
+    decodeBlocks(decodeQ51, info, src, dst);
     return true;
   case ElementKind::Q8_0:
-    decodeBlocks(q8_0, info, src, dst);
+    decodeBlocks(decodeQ80, info, src, dst);
     return true;
   case ElementKind::Q2_K:
-    decodeBlocks(q2K, info, src, dst);
+    decodeBlocks(decodeQ2K, info, src, dst);
     return true;
   case ElementKind::Q3_K:
-    decodeBlocks(q3K, info, src, dst);
+    decodeBlocks(decodeQ3K, info, src, dst);
     return true;
   case ElementKind::Q4_K:
-    decodeBlocks(q4K, info, src, dst);
+    decodeBlocks(decodeQ4K, info, src, dst);
     return true;
   case ElementKind::Q5_K:
-    decodeBlocks(q5K, info, src, dst);
+    decodeBlocks(decodeQ5K, info, src, dst);
     return true;
   case ElementKind::Q6_K:
-    decodeBlocks(q6K, info, src, dst);
+    decodeBlocks(decodeQ6K, info, src, dst);
     return true;
   default:
     llvm_unreachable("not a convertible kind");

@@ -76,7 +76,7 @@ public:
       fail("has no key " + quote(key));
     else if (value && *value < 1)
       fail("key " + quote(key) + " is " + Twine(*value) + "; expected 1 or more");
-    return value.value_or(1);
+    return value && *value >= 1 ? *value : 1; // after a fault, a size that can be computed with
   }
 
   /// A key whose only supported value is `expected`: what it would change

@@ -174,6 +174,12 @@ TEST(Gguf, RefusedByName) {
   GgufBuilder zero;
   expectText(errorFor(zero.text("general.architecture", "llama").u32("llama.embedding_length", 0)),
              {"key 'llama.embedding_length' is 0; expected 1 or more"});
+  for (const char *heads : {"llama.attention.head_count", "llama.attention.head_count_kv"}) {
+    GgufBuilder b;
+    b.text("general.architecture", "llama").u32("llama.embedding_length", 8).u32("llama.feed_forward_length", 12);
+    b.u32("llama.block_count", 1).u32(heads, 0);
+    expectText(errorFor(withTensors(b)), {"llama.attention.head_count"});
+  }
 }
 
 TEST(Gguf, Sampling) {
