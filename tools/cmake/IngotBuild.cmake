@@ -44,7 +44,8 @@ function(ingot_add_library name)
   endif()
 endfunction()
 
-# ingot_add_program(NAME SOURCES ... LINKS ...): a program in bin/, installed, linked with the shared MLIR and LLVM.
+# ingot_add_program(NAME SOURCES ... LINKS ...): a program in bin/, linked with the shared MLIR and LLVM; those of tools/
+# are installed.
 # It looks for them beside itself first (a package) and where it was built second. DT_RPATH, unlike DT_RUNPATH, holds
 # for the libraries of these libraries too.
 function(ingot_add_program name)
@@ -58,7 +59,9 @@ function(ingot_add_program name)
   target_link_libraries(${name} PRIVATE LLVM)
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib;${LLVM_LIBRARY_DIR}")
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  if(CMAKE_CURRENT_SOURCE_DIR MATCHES "^${CMAKE_SOURCE_DIR}/tools/")
+    install(TARGETS ${name} RUNTIME DESTINATION bin)
+  endif()
 endfunction()
 
 # ingot_add_unit_test(NAME SOURCES ... [LINKS ...] [ARGS ...] [RUNTIME] [EXCEPTIONS] [NO_MLIR] [TIMEOUT SECONDS])
