@@ -63,8 +63,9 @@ struct Session {
       {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},                    \
       {"help h", nullptr, "this text"}
 
-/// Chooses limits: context and cache as given, or as much as fits. With `enforce` a reduction is told on stderr, and what
-/// cannot fit is an error that names both numbers; without, limits that do not fit are returned as they were asked for.
+/// Chooses limits: context and cache as given, or as much as fits. With `enforce` a reduction is told on stderr, and
+/// what cannot fit is an error that names both numbers; without, limits that do not fit are returned as they were asked
+/// for.
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
                                    bool enforce);
 /// The CPU variant by --cpu-variant, INGOT_CPU or the machine.
