@@ -363,15 +363,15 @@ private:
   /// BertProcessing and RobertaProcessing: "cls" before and "sep" after, each a
   /// pair of text and id.
   Error postClsSep(const Json &value, const Twine &where, unsigned) {
-    uint32_t ids[2];
-    for (auto [key, id] : zip(ArrayRef<StringRef>{"cls", "sep"}, ids)) {
+    uint32_t cls, sep;
+    for (auto [key, id] : {std::pair<StringRef, uint32_t *>("cls", &cls), {"sep", &sep}}) {
       const Json *pair = member(value, key);
       if (!pair || !pair->is_array() || pair->size() != 2)
         return wrongType(where + "." + key, "a pair of text and id", pair);
-      if (Error error = getId((*pair)[1], where + "." + key, id))
+      if (Error error = getId((*pair)[1], where + "." + key, *id))
         return error;
     }
-    wrap(ids[0], ids[1]);
+    wrap(cls, sep);
     return Error::success();
   }
 
