@@ -45,6 +45,13 @@ def float64_everywhere():
         torch.set_default_dtype(torch.float32)
 
 
+def in_float64(model):
+    """A copy of the model in float64, made anew so that the frequencies of RoPE are too; call it within the above."""
+    finer = transformers.AutoModelForCausalLM.from_config(model.config, dtype=torch.float64, attn_implementation="eager")
+    finer.load_state_dict(model.state_dict())
+    return finer.double().eval()
+
+
 def load(directory, dtype, **changes):
     config = transformers.AutoConfig.from_pretrained(directory)
     for key, value in changes.items():
@@ -104,11 +111,10 @@ def main():
         exact = [logits_of(model, p) for p in prompts]
         greedy = [greedy_of(model, p, o.new_tokens) for p in prompts]
         ends = model.generation_config.eos_token_id
-        del model
         with float64_everywhere():
-            model = load(directory, torch.float64)
-            finer = [logits_of(model, p) for p in prompts]
-            del model
+            finer_model = in_float64(model)
+            finer = [logits_of(finer_model, p) for p in prompts]
+        del model, finer_model
         moved = {}
         for name, change in (("theta", {"rope_theta": 10000.0}), ("eps", {"rms_norm_eps": 1e-2})):
             model = load(directory, torch.float32, **change)
