@@ -294,8 +294,7 @@ private:
         panel[element * panelFeatures + j] = stored[j * k + element];
     // Segments are whole pairs of elements: the layout of bfloat16 stores
     // pairs.
-    int64_t length = divideCeil(k, segments);
-    length = segments == 1 ? k : alignTo(length, 2);
+    int64_t length = segments == 1 ? k : static_cast<int64_t>(alignTo(divideCeil(k, segments), 2));
     std::vector<T> sums(segments * x.rows * panelFeatures);
     for (int64_t s = 0; s < segments; ++s)
       multiplyPanel(x.values.data(), k, x.rows, panel.data(), std::min(k, s * length), std::min(k, (s + 1) * length),
@@ -312,7 +311,7 @@ private:
   /// Writes x W^T, all rows of `weight`, to columns [column, ...) of `result`.
   Error multiply(LinearOp op, const Rows<T> &x, const Parameter &weight, int64_t column, Rows<T> &result) const {
     RankedTensorType type = ParameterOp(weight.op).getTensorType();
-    int64_t features = Parameter::rows(type), panels = divideCeil(features, panelFeatures),
+    int64_t features = Parameter::rows(type), panels = static_cast<int64_t>(divideCeil(features, panelFeatures)),
             segments = segmentsOf(op, type);
     unsigned threads = std::max<unsigned>(1, static_cast<unsigned>(std::min<int64_t>(options.threads, panels)));
     std::vector<std::optional<Error>> errors(threads);
@@ -384,8 +383,8 @@ private:
 
   Rows<T> normalize(const Rows<T> &x, ArrayRef<float> weight, float eps) const {
     Rows<T> result(x.rows, x.columns);
-    int64_t size = weight.size();
-    for (int64_t start = 0, end = x.values.size(); start < end; start += size) {
+    int64_t size = static_cast<int64_t>(weight.size()), end = static_cast<int64_t>(x.values.size());
+    for (int64_t start = 0; start < end; start += size) {
       const T *from = x.values.data() + start;
       T squares = 0;
       for (int64_t i = 0; i < size; ++i)
@@ -560,11 +559,11 @@ private:
 
   Error evaluate(SelectRowsOp op, Environment &env) {
     const Rows<T> &input = get(env, op.getInput());
-    Rows<T> result(batch.rows.size(), input.columns);
+    Rows<T> result(static_cast<int64_t>(batch.rows.size()), input.columns);
     for (auto [r, row] : llvm::enumerate(batch.rows)) {
       if (row < 0 || row >= input.rows)
         return createStringError("row %d is not one of %lld", row, static_cast<long long>(input.rows));
-      std::copy_n(input.row(row), input.columns, result.row(r));
+      std::copy_n(input.row(row), input.columns, result.row(static_cast<int64_t>(r)));
     }
     return set(env, op.getResult(), std::move(result));
   }
@@ -743,7 +742,7 @@ Expected<std::vector<Matrix>> Evaluator::logits(ArrayRef<std::vector<int32_t>> s
       Matrix &matrix = all[batch.sequences[row]];
       matrix.columns = rows->columns;
       ++matrix.rows;
-      llvm::append_range(matrix.values, rows->row(r));
+      llvm::append_range(matrix.values, rows->row(static_cast<int64_t>(r)));
     }
   }
   return all;

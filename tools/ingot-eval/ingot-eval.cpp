@@ -153,7 +153,8 @@ static void fillCache(Cache &cache) {
       };
       std::vector<float> keys = draw("keys"), values = draw("values");
       for (int32_t position = 0; position < count; ++position)
-        cache.write(layer, sequence, position, ArrayRef<float>(keys).slice(position * features, features),
+        cache.write(layer, static_cast<int64_t>(sequence), position,
+                    ArrayRef<float>(keys).slice(position * features, features),
                     ArrayRef<float>(values).slice(position * features, features));
     }
 }
@@ -199,7 +200,7 @@ static Expected<Outcome> runFunction(Program &program, ParameterProvider &provid
   std::vector<int64_t> indices;
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
     if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && tensor.getRank() == 2) {
-      int64_t rows = batch.tokens.size(), columns = tensor.getDimSize(1);
+      int64_t rows = static_cast<int64_t>(batch.tokens.size()), columns = tensor.getDimSize(1);
       activations.push_back({rows, columns, randomValues(formatv("argument.{0}", i).str(), rows * columns)});
     } else if (type.isIndex()) {
       indices.push_back(0);
