@@ -22,11 +22,11 @@ static void readErnie45(ConfigReader &reader, DecoderConfig &config) {
   checkLayerTypes(reader, config);
 }
 
-static constexpr InertKey inert[] = {
+static constexpr InertKey ernie45Inert[] = {
     {"compression_ratio", "1.0|1|null", "RoPE on compressed positions is not supported"},
     {"sliding_window", "null", "this model_type has no sliding window"},
 };
 
-constexpr Architecture ernie45 = {"ernie4_5", "Ernie4_5ForCausalLM", readErnie45, inert};
+constexpr Architecture ernie45 = {"ernie4_5", "Ernie4_5ForCausalLM", readErnie45, ernie45Inert};
 
 } // namespace ingot

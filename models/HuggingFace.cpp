@@ -13,6 +13,9 @@ void checkSizes(ConfigReader &reader, DecoderConfig &config) {
   if (config.heads % config.kvHeads != 0)
     reader.fail("key/value heads must divide the heads; expected a divisor of " + Twine(config.heads) + ", got " +
                 Twine(config.kvHeads));
+  if (config.headDim > mostHeadDim)
+    reader.fail("heads of " + Twine(config.headDim) + " elements are too large; expected at most " +
+                Twine(mostHeadDim));
   if (config.heads * config.headDim > mostFeatures)
     reader.fail(Twine(config.heads) + " heads of " + Twine(config.headDim) +
                 " elements are too many; expected a product of at most " + Twine(mostFeatures));

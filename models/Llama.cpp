@@ -16,13 +16,13 @@ static void readLlama(ConfigReader &reader, DecoderConfig &config) {
   checkLayerTypes(reader, config);
 }
 
-static constexpr InertKey inert[] = {
+static constexpr InertKey llamaInert[] = {
     {"pretraining_tp", "1|null", "tensor-parallel pretraining sums slices in another order"},
     {"is_llama_config", "", "a note of the conversion script"},
     {"rope_interleaved", "false|null", "RoPE on neighbouring elements is another architecture"},
     {"sliding_window", "null", "this model_type has no sliding window"},
 };
 
-constexpr Architecture llama = {"llama", "LlamaForCausalLM", readLlama, inert};
+constexpr Architecture llama = {"llama", "LlamaForCausalLM", readLlama, llamaInert};
 
 } // namespace ingot

@@ -19,11 +19,11 @@ static void readMistral(ConfigReader &reader, DecoderConfig &config) {
   checkLayerTypes(reader, config);
 }
 
-static constexpr InertKey inert[] = {
+static constexpr InertKey mistralInert[] = {
     {"attention_bias", "false|null", "this model_type has no biases"},
     {"mlp_bias", "false|null", "this model_type has no biases"},
 };
 
-constexpr Architecture mistral = {"mistral", "MistralForCausalLM", readMistral, inert};
+constexpr Architecture mistral = {"mistral", "MistralForCausalLM", readMistral, mistralInert};
 
 } // namespace ingot

@@ -16,12 +16,12 @@ static void readQwen2(ConfigReader &reader, DecoderConfig &config) {
   readQwenWindows(reader, config);
 }
 
-static constexpr InertKey inert[] = {
+static constexpr InertKey qwen2Inert[] = {
     {"attention_bias", "true|null", "this model_type has biases on q, k and v, whatever the key says"},
     {"mlp_bias", "false|null", "this model_type has no biases in the MLP"},
     {"use_mrope", "false|null", "RoPE of several axes is for images"},
 };
 
-constexpr Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, inert};
+constexpr Architecture qwen2 = {"qwen2", "Qwen2ForCausalLM", readQwen2, qwen2Inert};
 
 } // namespace ingot

@@ -16,10 +16,10 @@ static void readQwen3(ConfigReader &reader, DecoderConfig &config) {
   readQwenWindows(reader, config);
 }
 
-static constexpr InertKey inert[] = {
+static constexpr InertKey qwen3Inert[] = {
     {"mlp_bias", "false|null", "this model_type has no biases in the MLP"},
 };
 
-constexpr Architecture qwen3 = {"qwen3", "Qwen3ForCausalLM", readQwen3, inert};
+constexpr Architecture qwen3 = {"qwen3", "Qwen3ForCausalLM", readQwen3, qwen3Inert};
 
 } // namespace ingot

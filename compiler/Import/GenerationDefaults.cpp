@@ -12,7 +12,7 @@ namespace ingot {
 static constexpr StringLiteral notBuilt = "not supported by the sampler";
 static constexpr StringLiteral beams = "acts in beam search only";
 static constexpr StringLiteral drafts = "acts in assisted generation only";
-static constexpr InertKey inertKeys[] = {
+static constexpr InertKey samplingInertKeys[] = {
     {"transformers_version", "", "says what wrote the file"},
     {"_from_model_config", "", "says what wrote the file"},
     {"_commit_hash", "", "says where the file came from"},
@@ -145,7 +145,7 @@ Expected<GenerationDefaults> readGenerationConfig(const Json &object, StringRef 
       if (checked("eos_token_id", id))
         result.eos.push_back(static_cast<int32_t>(id));
   }
-  reader.checkRest({inertKeys}, "a generation configuration");
+  reader.checkRest({samplingInertKeys}, "a generation configuration");
   if (Error error = reader.finish())
     return error;
   return result;

@@ -63,15 +63,24 @@ struct Reference {
   std::string parameter;
 };
 
+/// Layers of a module beyond which it is damaged, as in a configuration.
+constexpr int64_t mostLayers = 1 << 14;
+
 /// The checkpoint tensors of every parameter: its source, or those of its recipe, for each layer of its kind.
-std::vector<Reference> collectReferences(ModuleOp module) {
+Expected<std::vector<Reference>> collectReferences(ModuleOp module, StringRef file) {
   std::map<StringRef, std::vector<int64_t>> layersOf;
-  module.walk([&](LayersOp op) {
+  WalkResult counted = module.walk([&](LayersOp op) {
     int64_t layer = 0;
-    for (auto run : op.getRuns().getAsRange<RunAttr>())
+    for (auto run : op.getRuns().getAsRange<RunAttr>()) {
+      if (run.getCount() > mostLayers - layer)
+        return WalkResult::interrupt();
       for (int64_t i = 0; i < run.getCount(); ++i)
         layersOf[run.getKind().getValue()].push_back(layer++);
+    }
+    return WalkResult::advance();
   });
+  if (counted.wasInterrupted())
+    return inputError(file, "has more than " + Twine(mostLayers) + " layers");
   std::vector<Reference> references;
   module.walk([&](ParameterOp op) {
     auto add = [&](StringRef source, Type type) {
@@ -145,7 +154,10 @@ Expected<ImportResult> importModule(MLIRContext &context, StringRef path, const 
   if (!model || !result.module->lookupSymbol<func::FuncOp>(forwardName))
     return inputError(path, "is not a model; expected a module with the attribute '" + modelAttrName +
                                 "' and a function @" + forwardName);
-  std::vector<Reference> references = collectReferences(*result.module);
+  Expected<std::vector<Reference>> collected = collectReferences(*result.module, path);
+  if (!collected)
+    return collected.takeError();
+  ArrayRef<Reference> references = *collected;
   if (options.randomSeed) {
     std::vector<RandomTensor> tensors;
     llvm::StringSet<> seen;
