@@ -302,8 +302,7 @@ void FunctionEmitter::place(Operation *op) {
     Place where;
     where.perRow = isPerRow(result);
     where.rowBytes = roundUp(features(result), lanes) * 4;
-    where.logits =
-        isForward && llvm::any_of(result.getUsers(), [](Operation *user) { return isa<func::ReturnOp>(user); });
+    where.logits = isStepResult(result);
     if (!where.logits && offsets && next < static_cast<size_t>(offsets.size()))
       where.offset = offsets[next];
     ++next;
@@ -699,6 +698,11 @@ FailureOr<ModelPlan> ConvertIngotToLoops::makePlan() {
   }
   if (attention != "tiled" && attention != "naive") {
     plan.module.emitError("expected attention 'tiled' or 'naive', got '") << attention << "'";
+    return failure();
+  }
+  Operation *end = forward.getBody().front().getTerminator();
+  if (end->getNumOperands() != 1 || !isStepResult(end->getOperand(0))) {
+    forward.emitError("expected @") << forwardName << " to return the result of an ingot.linear that has no other use";
     return failure();
   }
   plan.naive = attention == "naive";

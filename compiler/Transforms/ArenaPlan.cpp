@@ -116,12 +116,12 @@ LogicalResult ArenaWalk::step(Operation *op) {
     content.busy = false;
   if (!isa<SplitOp>(op))
     for (Value operand : op->getOperands())
-      if (isActivation(operand) && failed(read(op, operand)))
+      if (isActivation(operand) && !isStepResult(operand) && failed(read(op, operand)))
         return failure();
   if (auto layers = dyn_cast<LayersOp>(op))
     if (failed(executeLayers(layers)))
       return failure();
-  auto results = llvm::filter_to_vector(op->getResults(), [](Value v) { return isActivation(v); });
+  auto results = llvm::filter_to_vector(op->getResults(), [](Value v) { return isActivation(v) && !isStepResult(v); });
   if (results.empty())
     return success();
   auto offsets = op->getAttrOfType<DenseI64ArrayAttr>(arenaAttrName);

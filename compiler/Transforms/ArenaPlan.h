@@ -14,7 +14,7 @@
 //
 // Attributes:
 //   on an op with activations as results: `ingot.arena = array<i64: offset, ...>`, one for each result; the parts of a
-//     split are views and have the offset of the split's input
+//     split are views and have the offset of the split's input; the linear whose result @forward returns has none
 //   on a function with activations as arguments (a kind): `ingot.arena_args = array<i64: offset, ...>`, one for each
 //   on the module: `ingot.arena = {base, per_token, per_row}` and
 //     `ingot.arena_plan = [{name, unit, bytes, offset, first_op, last_op}, ...]`
@@ -61,6 +61,11 @@ mlir::Value getArenaRoot(mlir::Value value);
 
 /// Whether `value` has a row for each wanted row instead of each token.
 bool isInRowSpace(mlir::Value value);
+
+/// Whether `value` is what @forward returns, computed by a linear that nothing else reads: it goes to the caller's
+/// memory (ingot_rt_step_args.logits, or only its largest elements to argmax), so that a row of the vocabulary takes no
+/// arena.
+bool isStepResult(mlir::Value value);
 
 /// Plans the arena of `module` and writes the attributes. Fails, with an error,
 /// where a layer's hidden state would have to be copied: the dialect has no

@@ -48,6 +48,13 @@ bool ingot::isInRowSpace(Value value) {
                       [](Value operand) { return isActivation(operand.getType()) && isInRowSpace(operand); });
 }
 
+bool ingot::isStepResult(Value value) {
+  if (!value.getDefiningOp<LinearOp>() || !value.hasOneUse())
+    return false;
+  auto returned = dyn_cast<func::ReturnOp>(*value.getUsers().begin());
+  return returned && returned->getParentOfType<func::FuncOp>().getSymName() == forwardName;
+}
+
 /// The whole activation (not a part of one) that `op` may write a result over, if it is `root`; see ArenaPlan.h.
 static bool mayWriteOver(Operation *op, Value root) {
   if (isa<AddOp, MulOp, SiLUOp, GatedActOp>(op))
@@ -178,7 +185,8 @@ LogicalResult FunctionPlan::analyze(bool isKind) {
       return failure();
   for (Operation *op : ops)
     for (Value result : op->getResults())
-      if (isActivation(result.getType()) && !isa<SplitOp>(op) && failed(addTenant(result, positions.lookup(op))))
+      if (isActivation(result.getType()) && !isa<SplitOp>(op) && !isStepResult(result) &&
+          failed(addTenant(result, positions.lookup(op))))
         return failure();
   if (failed(shareHidden(isKind)))
     return failure();
@@ -342,7 +350,7 @@ void FunctionPlan::annotate(SmallVector<Attribute> &list) {
   for (Operation *op : ops) {
     SmallVector<int64_t> offsets;
     for (Value result : op->getResults())
-      if (isActivation(result.getType()))
+      if (isActivation(result.getType()) && !isStepResult(result))
         offsets.push_back(offsetOf(result));
     if (!offsets.empty())
       op->setAttr(arenaAttrName, builder.getDenseI64ArrayAttr(offsets));
