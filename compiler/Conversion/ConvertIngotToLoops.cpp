@@ -227,8 +227,9 @@ Worker FunctionEmitter::worker() {
   result.count = context.workers;
   // After everything that belongs to tokens and rows.
   Ix start = e.ix(context["token_count"]) * plan.perToken + e.ix(context["row_count"]) * plan.perRow + plan.base;
-  result.scratch = e.view(context["arena"], start + context.worker * plan.perWorker, e.getF32Type());
-  result.shared = e.view(context["arena"], start, e.getF32Type());
+  Ix floats = e.c(plan.perWorker / 4);
+  result.scratch = e.view(context["arena"], start + context.worker * plan.perWorker, e.getF32Type(), floats);
+  result.shared = e.view(context["arena"], start, e.getF32Type(), floats * context.workers);
   result.sharedStride = e.c(plan.perWorker / 4);
   result.barrier = context["barrier"];
   return result;
@@ -242,7 +243,8 @@ Rows FunctionEmitter::rows(Value activation) {
   if (where.perRow)
     start = start + e.ix(context["row_count"]) * where.offset;
   start = start + (plan.base + where.column * 4);
-  return {e.view(context["arena"], start, e.getF32Type()), e.c(where.rowBytes / 4)};
+  Ix stride = e.c(where.rowBytes / 4);
+  return {e.view(context["arena"], start, e.getF32Type(), count(where) * stride - where.column), stride};
 }
 
 /// A view of the parameter that an `ingot.weight` reads.
@@ -252,7 +254,9 @@ Value FunctionEmitter::weight(Value value) {
   Ix offset = e.c(layout->offset);
   if (op.getIndex())
     offset = index(op.getIndex()) * layout->layerStride + layout->offset;
-  return e.view(context["weights"], offset, cast<RankedTensorType>(value.getType()).getElementType());
+  Type element = cast<RankedTensorType>(value.getType()).getElementType();
+  Ix count = e.c(layout->layerStride / ingot_rt_dtype_size(layout->dtype));
+  return e.view(context["weights"], offset, element, count);
 }
 
 Rotary FunctionEmitter::rotary(StringRef name) {
@@ -261,18 +265,20 @@ Rotary FunctionEmitter::rotary(StringRef name) {
   result.headDim = op.getHeadDim();
   result.interleaved = op.getStyle() == RotaryStyle::Interleaved;
   int64_t offset = plan.rotaryTables.lookup(op.getSymNameAttr());
-  result.table = e.view(context["arena"], e.ix(context["token_count"]) * offset + plan.base, e.getF32Type());
+  Ix tokens = e.ix(context["token_count"]), count = tokens * (2 * Rotary::halfPadded(result.headDim));
+  result.table = e.view(context["arena"], tokens * offset + plan.base, e.getF32Type(), count);
   return result;
 }
 
 cpu::Cache FunctionEmitter::cache(Value layer) {
   cpu::Cache result;
-  result.memory = context["cache"];
   result.element = plan.cache.getElementType();
   result.layers = plan.cache.getLayers();
   result.kvHeads = plan.cache.getKvHeads();
   result.headDim = plan.cache.getHeadDim();
   result.layer = index(layer);
+  Ix count = e.ix(context["cache_blocks"]) * result.blockElements();
+  result.memory = e.view(context["cache"], e.c(0), result.element, count);
   return result;
 }
 

@@ -43,6 +43,7 @@ inline constexpr StepArgument stepArguments[] = {
     INGOT_STEP_ARGUMENT(Bytes, weights),
     INGOT_STEP_ARGUMENT(Bytes, arena),
     INGOT_STEP_ARGUMENT(Bytes, cache),
+    INGOT_STEP_ARGUMENT(Index, cache_blocks),
     INGOT_STEP_ARGUMENT(Index, token_count),
     INGOT_STEP_ARGUMENT(Index, sequence_count),
     INGOT_STEP_ARGUMENT(Index, row_count),

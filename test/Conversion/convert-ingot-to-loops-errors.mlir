@@ -43,16 +43,3 @@ module attributes {ingot.arena = {base = 0 : i64, per_token = 64 : i64, per_row 
     return %y : tensor<?x8xf32>
   }
 }
-
-// -----
-
-module attributes {ingot.arena = {base = 0 : i64, per_token = 64 : i64, per_row = 64 : i64}, ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
-  // expected-error @below {{expected parameters of less than 2^64 bytes}}
-  ingot.parameter @w "w" part "mlp" : tensor<4611686018427387904x4xf32>
-  func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x4611686018427387904xf32> {
-    %w = ingot.weight @w : tensor<4611686018427387904x4xf32>
-    %h = ingot.embedding %batch, %w {ingot.arena = array<i64: 0>} : tensor<4611686018427387904x4xf32> -> tensor<?x4xf32>
-    %y = ingot.linear %h weights(%w : tensor<4611686018427387904x4xf32>) : tensor<?x4xf32> -> tensor<?x4611686018427387904xf32>
-    return %y : tensor<?x4611686018427387904xf32>
-  }
-}

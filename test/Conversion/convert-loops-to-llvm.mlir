@@ -11,7 +11,7 @@ module {
     // CHECK: llvm.func @ingot_rt_barrier(!llvm.ptr, i32)
     func.func private @ingot_rt_barrier(!llvm.ptr, i32)
     // CHECK: llvm.func internal @step({{.*}}no_inline
-    func.func @step(%weights: memref<?xi8>, %arena: memref<?xi8>, %cache: memref<?xi8>, %token_count: index, %sequence_count: index, %row_count: index,
+    func.func @step(%weights: memref<?xi8>, %arena: memref<?xi8>, %cache: memref<?xi8>, %cache_blocks: index, %token_count: index, %sequence_count: index, %row_count: index,
                     %tokens: memref<?xi32>, %positions: memref<?xi32>, %sequences: memref<?xi32>, %slots: memref<?xi64>, %query_starts: memref<?xi32>,
                     %lengths: memref<?xi32>, %regimes: memref<?xi32>, %block_tables: memref<?xi32>, %block_table_stride: index, %rows: memref<?xi32>,
                     %logits: memref<?xf32>, %logits_stride: index, %argmax: memref<?xi32>, %argmax_value: memref<?xf32>, %output: i32,

@@ -97,7 +97,7 @@ struct AttentionArguments {
     worker.id = e.ix(a[13]);
     worker.count = e.ix(a[14]);
     worker.scratch = a[15];
-    elements = e.view(a[7], e.c(0), cache.element);
+    elements = a[7];
   }
 
   /// Where the keys of `kvHead` in block number `block` of sequence `sequence`

@@ -159,9 +159,8 @@ Value Emitter::maskBelow(Ix count, int64_t n) {
   return vector::CreateMaskOp::create(*this, type, ValueRange{count.value});
 }
 
-Value Emitter::view(Value memory, Ix offset, Type element) {
-  // The size is not known here and nothing reads it.
-  return memref::ViewOp::create(*this, memref(element), memory, offset, ValueRange{c(0).value});
+Value Emitter::view(Value memory, Ix offset, Type element, Ix count) {
+  return memref::ViewOp::create(*this, memref(element), memory, offset, ValueRange{count.value});
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

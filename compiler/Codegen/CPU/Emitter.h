@@ -108,8 +108,8 @@ public:
   void maskedStore(mlir::Value vector, mlir::Value memory, Ix at, mlir::Value mask);
   /// A mask of the lanes below `count`.
   mlir::Value maskBelow(Ix count, int64_t n = lanes);
-  /// `memory`, bytes, from byte `offset` on as elements of another type.
-  mlir::Value view(mlir::Value memory, Ix offset, mlir::Type element);
+  /// `memory`, bytes, from byte `offset` on as `count` elements of another type.
+  mlir::Value view(mlir::Value memory, Ix offset, mlir::Type element, Ix count);
 
   // Arithmetic on scalars and vectors of floats.
   mlir::Value add(mlir::Value a, mlir::Value b);

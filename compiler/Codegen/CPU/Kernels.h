@@ -76,7 +76,7 @@ struct LinearOperands {
 
 /// The cache as kernels see it.
 struct Cache {
-  /// memref<?xi8>.
+  /// Memref of all blocks' elements.
   mlir::Value memory;
   /// f32, bf16 or f16.
   mlir::Type element;

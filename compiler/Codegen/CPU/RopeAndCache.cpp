@@ -190,7 +190,7 @@ void Kernels::kvAppend(Emitter &e, const Batch &batch, const Cache &cache, Rows 
        [&](Emitter &f, ValueRange a) {
          Cache own = cache;
          own.layer = f.ix(a[3]);
-         Value memory = f.view(a[2], f.c(0), storageType(cache.element));
+         Value memory = a[2];
          f.loop(f.share(f.ix(a[1]) * cache.kvHeads, f.ix(a[8]), f.ix(a[9])), [&](Ix unit) {
            Ix row = unit / cache.kvHeads, head = unit % cache.kvHeads;
            Place place = placeOf(f, own, f.toIndex(f.load(a[0], row)), head);
@@ -216,7 +216,7 @@ void Kernels::qkNormRopeAppend(Emitter &e, const Batch &batch, const Cache &cach
     own.layer = f.ix(a[3]);
     Rotary ownRotary = rotary;
     ownRotary.table = a[4];
-    Value memory = f.view(a[2], f.c(0), storageType(cache.element)), scratchMemory = a[15];
+    Value memory = a[2], scratchMemory = a[15];
     int64_t total = heads + cache.kvHeads;
     f.loop(f.share(f.ix(a[1]) * total, f.ix(a[13]), f.ix(a[14])), [&](Ix unit) {
       Ix row = unit / total, number = unit % total;

@@ -120,10 +120,6 @@ static Type likeShape(Type like, Type element) {
   return vectorType ? Type(VectorType::get(vectorType.getShape(), element)) : element;
 }
 
-Type ingot::cpu::storageType(Type element) {
-  return element.isBF16() ? IntegerType::get(element.getContext(), 16) : element;
-}
-
 Value ingot::cpu::emitRound(Emitter &e, Value value, Type element) {
   Type type = value.getType();
   if (element.isF32())
@@ -140,7 +136,8 @@ Value ingot::cpu::emitRound(Emitter &e, Value value, Type element) {
   Value quiet = arith::OrIOp::create(e, arith::ShRUIOp::create(e, bits, ci(16)), ci(0x40));
   Value isNaN = e.compare(arith::CmpFPredicate::UNO, value, value);
   Value result = e.choose(isNaN, quiet, rounded);
-  return arith::TruncIOp::create(e, likeShape(type, e.getI16Type()), result);
+  Value low = arith::TruncIOp::create(e, likeShape(type, e.getI16Type()), result);
+  return bitcast(e, likeShape(type, element), low);
 }
 
 Value ingot::cpu::emitWiden(Emitter &e, Value stored) {
@@ -151,9 +148,6 @@ Value ingot::cpu::emitWiden(Emitter &e, Value stored) {
   if (element.isF16())
     return arith::ExtFOp::create(e, floats, stored);
   Type ints = likeShape(type, e.getI32Type());
-  Value bits = stored;
-  if (element.isBF16())
-    bits = bitcast(e, likeShape(type, e.getI16Type()), stored);
-  Value wide = arith::ExtUIOp::create(e, ints, bits);
+  Value wide = arith::ExtUIOp::create(e, ints, bitcast(e, likeShape(type, e.getI16Type()), stored));
   return bitcast(e, floats, arith::ShLIOp::create(e, wide, e.splatInt(ints, 16)));
 }

@@ -42,16 +42,12 @@ mlir::Value emitMaxOfLanes(Emitter &e, mlir::Value vector);
 /// The smallest of 16 signed integers.
 mlir::Value emitMinOfLanes(Emitter &e, mlir::Value vector);
 
-/// f32, scalar or lanes, rounded to nearest even as bf16 or f16; the bits as
-/// integers for bf16, whose truncation LLVM would turn into calls.
+/// f32, scalar or lanes, rounded to nearest even as bf16 or f16; f32 as it is. For bf16 by integers: LLVM would turn a
+/// truncation into calls.
 mlir::Value emitRound(Emitter &e, mlir::Value value, mlir::Type element);
 
-/// Lanes as they lie in memory (see `storageType`), widened to f32 exactly.
+/// f32, bf16 or f16, scalar or lanes, widened to f32 exactly.
 mlir::Value emitWiden(Emitter &e, mlir::Value stored);
-
-/// The type by which memory of `element` is read and written one element at a
-/// time: i16 for bf16.
-mlir::Type storageType(mlir::Type element);
 
 } // namespace ingot::cpu
 
