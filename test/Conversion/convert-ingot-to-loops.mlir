@@ -31,7 +31,7 @@
 // CHECK: module @"x86-64-v3" {
 // One function of all layers of a kind. Append and attention meet at a barrier; products of one input do not. The second
 // rope has one because it writes where the first one's input was.
-// CHECK-LABEL: func.func private @layer
+// CHECK-LABEL: func.func private @layer(%
 // CHECK: call @rms_norm
 // CHECK: call @ingot_rt_barrier
 // CHECK: call @linear_bf16

@@ -398,8 +398,10 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
     std::copy(table.begin(), table.end(), blockTables.begin() + s * tableStride);
   }
   uint64_t stride = (vocab + 15) / 16 * 16;
-  arenaBytes.assign(
-      arena.base + tokens.size() * arena.per_token + rows.size() * arena.per_row + workers * arena.per_worker + 64, 0);
+  // Memory that nothing has written holds NaNs, as an arena may that a step of another size has used.
+  arenaBytes.assign(arena.base + tokens.size() * arena.per_token + rows.size() * arena.per_row +
+                        workers * arena.per_worker + 64,
+                    0xff);
   logitsBytes.assign(rows.size() * stride + 16, -1);
   ids.assign(rows.size(), -1);
   values.assign(rows.size(), -1);
