@@ -112,18 +112,6 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
   ingot.parameter @n "n.{layer}" kind @a part "norm" : tensor<8xf32>
 }
 
-// -----
-
-module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
-  func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
-    %t = ingot.weight @t : tensor<8x8xf32, #ingot.packed<rows>>
-    %h = ingot.embedding %batch, %t : tensor<8x8xf32, #ingot.packed<rows>> -> tensor<?x8xf32>
-    return %h : tensor<?x8xf32>
-  }
-  // expected-error @below {{phase ingot: expected @t without a layout, got 'tensor<8x8xf32, #ingot.packed<rows>>'}}
-  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32, #ingot.packed<rows>>
-}
-
 //--- packed.mlir
 module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
   func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
@@ -133,7 +121,11 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
     %y = ingot.linear %h weights(%t : tensor<8x8xf32, #ingot.packed<rows>>) : tensor<?x8xf32> -> tensor<?x8xf32>
     return %y : tensor<?x8xf32>
   }
-  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32, #ingot.packed<rows>>
+  ingot.parameter @t part "embedding" : tensor<8x8xf32, #ingot.packed<rows>> {
+    %0 = ingot.source "t" : tensor<8x8xf32>
+    %1 = ingot.pack %0 : tensor<8x8xf32> -> tensor<8x8xf32, #ingot.packed<rows>>
+    ingot.yield %1 : tensor<8x8xf32, #ingot.packed<rows>>
+  }
 }
 
 // -----
@@ -146,7 +138,11 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
     %y = ingot.linear %h weights(%t, %t : tensor<4x8xf32, #ingot.packed<panels>>, tensor<4x8xf32, #ingot.packed<panels>>) : tensor<?x8xf32> -> tensor<?x8xf32>
     return %y : tensor<?x8xf32>
   }
-  ingot.parameter @t "t" part "embedding" : tensor<4x8xf32, #ingot.packed<panels>>
+  ingot.parameter @t part "embedding" : tensor<4x8xf32, #ingot.packed<panels>> {
+    %0 = ingot.source "t" : tensor<4x8xf32>
+    %1 = ingot.pack %0 : tensor<4x8xf32> -> tensor<4x8xf32, #ingot.packed<panels>>
+    ingot.yield %1 : tensor<4x8xf32, #ingot.packed<panels>>
+  }
 }
 
 // -----
@@ -160,20 +156,28 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
     %y = ingot.rms_norm %h, %n eps = 1.0e-5 : tensor<?x8xf32>, tensor<8xbf16, #ingot.packed<rows>>
     return %y : tensor<?x8xf32>
   }
-  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32, #ingot.packed<rows>>
-  ingot.parameter @n "n" part "norm" : tensor<8xbf16, #ingot.packed<rows>>
+  ingot.parameter @t part "embedding" : tensor<8x8xf32, #ingot.packed<rows>> {
+    %0 = ingot.source "t" : tensor<8x8xf32>
+    %1 = ingot.pack %0 : tensor<8x8xf32> -> tensor<8x8xf32, #ingot.packed<rows>>
+    ingot.yield %1 : tensor<8x8xf32, #ingot.packed<rows>>
+  }
+  ingot.parameter @n part "norm" : tensor<8xbf16, #ingot.packed<rows>> {
+    %0 = ingot.source "n" : tensor<8xbf16>
+    %1 = ingot.pack %0 : tensor<8xbf16> -> tensor<8xbf16, #ingot.packed<rows>>
+    ingot.yield %1 : tensor<8xbf16, #ingot.packed<rows>>
+  }
 }
 
 // -----
 
 module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
   func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
-    %t = ingot.weight @t : tensor<8x8xf32, #ingot.packed<rows>>
-    %h = ingot.embedding %batch, %t : tensor<8x8xf32, #ingot.packed<rows>> -> tensor<?x8xf32>
+    %t = ingot.weight @t : tensor<8x8xf32>
+    // expected-error @below {{phase packed: expected a packed parameter, got 'tensor<8x8xf32>'}}
+    %h = ingot.embedding %batch, %t : tensor<8x8xf32> -> tensor<?x8xf32>
     return %h : tensor<?x8xf32>
   }
-  // expected-error @below {{phase packed: expected @t to have a recipe}}
-  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32, #ingot.packed<rows>>
+  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32>
 }
 
 //--- arena.mlir
@@ -220,7 +224,8 @@ module attributes {ingot.arena = {base = 0 : i64, per_token = 64 : i64, per_row 
     %h = ingot.embedding %batch, %t {ingot.arena = array<i64: 0>} : tensor<8x8xf32, #ingot.packed<panels>> -> tensor<?x8xf32>
     // expected-error @below {{writes its result over what it reads or has just written}}
     %x = ingot.linear %h weights(%t : tensor<8x8xf32, #ingot.packed<panels>>) {ingot.arena = array<i64: 0>} : tensor<?x8xf32> -> tensor<?x8xf32>
-    return %x : tensor<?x8xf32>
+    %y = ingot.add %x, %x {ingot.arena = array<i64: 0>} : tensor<?x8xf32>
+    return %y : tensor<?x8xf32>
   }
   ingot.parameter @t part "embedding" : tensor<8x8xf32, #ingot.packed<panels>> {
     %0 = ingot.source "t" : tensor<8x8xf32>
