@@ -22,7 +22,8 @@ CompileOptions PipelineOptions::toCompileOptions() const {
   return options;
 }
 
-/// The check of the contract of `phase`.
+/// The check of the contract of `phase`: at the end of the step that makes it, and at the start of the next one, which
+/// may have been given IR that someone wrote.
 static std::unique_ptr<Pass> verify(Phase phase) {
   return createVerifyPhasePass(VerifyPhasePassOptions{getPhaseName(phase).str()});
 }
@@ -41,6 +42,7 @@ void ingot::populateFusedPipeline(OpPassManager &pm, const CompileOptions &optio
 }
 
 void ingot::populatePackedPipeline(OpPassManager &pm, const CompileOptions &options) {
+  pm.addPass(verify(Phase::Fused));
   pm.addPass(createMergeParametersPass());
   pm.addPass(createSelectLayoutPass(SelectLayoutPassOptions{getStorageTypeName(options.dtype).str()}));
   pm.addPass(createPackParametersPass());
@@ -49,6 +51,7 @@ void ingot::populatePackedPipeline(OpPassManager &pm, const CompileOptions &opti
 }
 
 void ingot::populateLoopsPipeline(OpPassManager &pm, const CompileOptions &options) {
+  pm.addPass(verify(Phase::Packed));
   ConvertIngotToLoopsPassOptions conversion;
   conversion.cpus.assign(options.cpus.begin(), options.cpus.end());
   conversion.attention = getAttentionLoweringName(options.attention).str();

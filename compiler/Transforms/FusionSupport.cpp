@@ -5,6 +5,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Transforms/FusionSupport.h"
+#include "compiler/Transforms/Passes.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Transforms/WalkPatternRewriteDriver.h"
 
@@ -14,6 +15,15 @@ using namespace mlir;
 static remark::RemarkOpts remarkOptions(Operation *root, StringRef pass) {
   auto function = root->getParentOfType<func::FuncOp>();
   return remark::RemarkOpts::name(pass).category("ingot").function(function ? function.getName() : StringRef());
+}
+
+LogicalResult ingot::enableRemarks(MLIRContext &context) {
+  remark::RemarkCategories categories;
+  // `all` counts only for kinds that have a pattern of their own.
+  categories.all = categories.passed = categories.missed = categories.analysis = categories.failed = "ingot";
+  return remark::enableOptimizationRemarks(context, /*streamer=*/nullptr,
+                                           std::make_unique<remark::RemarkEmittingPolicyAll>(), categories,
+                                           /*printAsEmitRemarks=*/true);
 }
 
 void ingot::reportHit(Operation *root, StringRef pass, const Twine &what) {

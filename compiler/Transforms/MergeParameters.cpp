@@ -22,14 +22,16 @@ namespace ingot {
 } // namespace ingot
 
 /// A name for several parameters in one: `layer.q_proj`, `layer.k_proj`, `layer.v_proj` become `layer.qkv_proj`, and
-/// `layer.gate_proj`, `layer.up_proj` become `layer.gate_up_proj`: what differs between the names in one of their parts
-/// between dots is joined, what its pieces end with alike stands once. Names that differ elsewhere are joined by `_`.
+/// `layer.gate_proj_bias`, `layer.up_proj_bias` become `layer.gate_up_proj_bias`: where names differ in one part
+/// between dots, the pieces (between `_`) that this part ends with alike stand once, what is before them is joined.
+/// Names that differ elsewhere are joined as they are.
 static std::string joinNames(ArrayRef<StringRef> names) {
-  SmallVector<SmallVector<StringRef>> parts;
-  for (StringRef name : names) {
-    parts.emplace_back();
-    name.split(parts.back(), '.');
-  }
+  auto split = [](StringRef text, char separator) {
+    SmallVector<StringRef> pieces;
+    text.split(pieces, separator);
+    return pieces;
+  };
+  auto parts = llvm::map_to_vector(names, [&](StringRef name) { return split(name, '.'); });
   SmallVector<size_t> different;
   for (size_t i = 0; i < parts.front().size(); ++i)
     if (!llvm::all_of(parts,
@@ -38,19 +40,18 @@ static std::string joinNames(ArrayRef<StringRef> names) {
   if (different.size() != 1)
     return llvm::join(names, "_");
   size_t at = different.front();
-  SmallVector<std::string> stems;
-  StringRef suffix = parts.front()[at];
-  suffix = suffix.contains('_') ? suffix.substr(suffix.rfind('_')) : "";
-  for (auto &part : parts)
-    if (!part[at].ends_with(suffix))
-      suffix = "";
-  for (auto &part : parts)
-    stems.push_back(part[at].drop_back(suffix.size()).str());
-  bool letters = llvm::all_of(stems, [](const std::string &stem) { return stem.size() == 1; });
-  std::string joined = llvm::join(stems, letters ? "" : "_") + suffix.str(), result;
-  for (size_t i = 0; i < parts.front().size(); ++i)
-    result += (i ? "." : "") + (i == at ? joined : parts.front()[i].str());
-  return result;
+  auto stems = llvm::map_to_vector(parts, [&](auto &part) { return split(part[at], '_'); });
+  std::string suffix;
+  while (llvm::all_of(stems, [&](auto &stem) { return stem.size() > 1 && stem.back() == stems.front().back(); })) {
+    suffix = "_" + stems.front().back().str() + suffix;
+    for (auto &stem : stems)
+      stem.pop_back();
+  }
+  bool letters = llvm::all_of(stems, [](auto &stem) { return stem.size() == 1 && stem.front().size() == 1; });
+  auto words = llvm::map_to_vector(stems, [](auto &stem) { return llvm::join(stem, "_"); });
+  std::string joined = llvm::join(words, letters ? "" : "_") + suffix;
+  parts.front()[at] = joined;
+  return llvm::join(parts.front(), ".");
 }
 
 namespace {

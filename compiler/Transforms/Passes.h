@@ -36,6 +36,10 @@ void populateFuseQKNormRopeAppendPatterns(mlir::RewritePatternSet &patterns, mli
 /// Adds the patterns of ingot-fuse-linear-epilogue (roots: add).
 void populateFuseLinearEpiloguePatterns(mlir::RewritePatternSet &patterns, mlir::PatternBenefit benefit = 1);
 
+/// Makes the remarks of the passes diagnostics of `context` (ingot-opt does so with --remarks-filter=ingot). Without it
+/// they cost nothing.
+mlir::LogicalResult enableRemarks(mlir::MLIRContext &context);
+
 } // namespace ingot
 
 #endif // INGOT_COMPILER_TRANSFORMS_PASSES_H

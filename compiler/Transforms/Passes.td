@@ -18,7 +18,7 @@ include "mlir/Pass/PassBase.td"
 def FuseQKVPass : Pass<"ingot-fuse-qkv", "::mlir::func::FuncOp"> {
   let summary = "queries, keys and values as one product";
   let description = [{
-    (W_q x + b_q, W_k x + b_k, W_v x + b_v) = split([W_q; W_k; W_v] x + [b_q; b_k; b_v])
+    `(W_q x + b_q, W_k x + b_k, W_v x + b_v) = split([W_q; W_k; W_v] x + [b_q; b_k; b_v])`
 
     Starts from an `attention`, goes back over `rope` and `rms_norm` to the products that make its queries and, through
     the `kv_append` to the same layer of the cache, its keys and values.
@@ -43,7 +43,7 @@ def FuseQKVPass : Pass<"ingot-fuse-qkv", "::mlir::func::FuncOp"> {
 def FuseGateUpPass : Pass<"ingot-fuse-gate-up", "::mlir::func::FuncOp"> {
   let summary = "gate and up products, activation and product of both in one op";
   let description = [{
-    silu(W_g x + b_g) * (W_u x + b_u) = gated_silu([W_g, W_u] x + [b_g, b_u])
+    `silu(W_g x + b_g) * (W_u x + b_u) = gated_silu([W_g, W_u] x + [b_g, b_u])`
 
     ```mlir
     // before
@@ -69,7 +69,7 @@ def FuseGateUpPass : Pass<"ingot-fuse-gate-up", "::mlir::func::FuncOp"> {
 def FuseAddRMSNormPass : Pass<"ingot-fuse-add-rms-norm", "::mlir::func::FuncOp"> {
   let summary = "a residual sum and the norm of it";
   let description = [{
-    s = x + r; y = rms_norm(s)  ->  (s, y) = add_rms_norm(x, r)
+    `s = x + r; y = rms_norm(s) -> (s, y) = add_rms_norm(x, r)`
 
     ```mlir
     // before
@@ -88,7 +88,7 @@ def FuseAddRMSNormPass : Pass<"ingot-fuse-add-rms-norm", "::mlir::func::FuncOp">
 def FuseQKNormRopeAppendPass : Pass<"ingot-fuse-qk-norm-rope-append", "::mlir::func::FuncOp"> {
   let summary = "norms of queries and keys, RoPE and the append to the cache";
   let description = [{
-    q' = rope(rms_norm(q)); kv_append(rope(rms_norm(k)), v)  ->  q' = qk_norm_rope_append(q, k, v)
+    `q' = rope(rms_norm(q)); kv_append(rope(rms_norm(k)), v) -> q' = qk_norm_rope_append(q, k, v)`
 
     with both norms or neither.
 
@@ -112,7 +112,7 @@ def FuseQKNormRopeAppendPass : Pass<"ingot-fuse-qk-norm-rope-append", "::mlir::f
 def FuseLinearEpiloguePass : Pass<"ingot-fuse-linear-epilogue", "::mlir::func::FuncOp"> {
   let summary = "a product and the residual that is added to it";
   let description = [{
-    r + (W x + b)  ->  linear(x, W, b, residual r)
+    `r + (W x + b) -> linear(x, W, b, residual r)`
 
     ```mlir
     // before
@@ -136,9 +136,8 @@ def FuseLinearEpiloguePass : Pass<"ingot-fuse-linear-epilogue", "::mlir::func::F
 def MergeParametersPass : Pass<"ingot-merge-parameters", "::mlir::ModuleOp"> {
   let summary = "one parameter for the weights, and one for the biases, of each linear";
   let description = [{
-    linear(x, [W_1, ..., W_n])        ->  linear(x, W),  W = concat(W_1, ..., W_n)
-    linear(x, [W_g, W_u]) gated       ->  linear(x, W),  W = stack(W_g, W_u)
-    and biases alike.
+    `linear(x, [W_1, ..., W_n]) -> linear(x, concat(W_1, ..., W_n))`, with a gate
+    `linear(x, [W_g, W_u]) gated -> linear(x, stack(W_g, W_u)) gated`, and biases alike.
 
     ```mlir
     // before
@@ -256,7 +255,7 @@ def VerifyPhasePass : Pass<"ingot-verify-phase", "::mlir::ModuleOp"> {
 
     | phase | contract |
     |---|---|
-    | ingot | the module says its model and has `@forward`; only `func` and unfused `ingot` ops; every parameter has a source, no layout, and is read, in functions of its own kind; every private function is the kind of some layers |
+    | ingot | the module says its model and has `@forward`; only `func` and unfused `ingot` ops; every parameter has a source and is read, in functions of its own kind; every private function is the kind of some layers |
     | fused | the same, fused ops allowed |
     | packed | every parameter has a recipe and a layout that fits its use; every linear reads one weight; the arena is planned and no two live activations overlap |
     | loops | no `ingot` op remains but parameters with their recipes |

@@ -8,6 +8,7 @@
 #include "compiler/Transforms/Passes.h"
 #include "ingot_rt/abi.h"
 #include "mlir/IR/Remarks.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 #include <map>
@@ -40,12 +41,20 @@ static bool isActivation(Type type) {
 }
 
 bool ingot::isInRowSpace(Value value) {
-  value = getArenaRoot(value);
-  Operation *op = value.getDefiningOp();
-  if (!op || isa<SelectRowsOp>(op))
-    return op;
-  return llvm::any_of(op->getOperands(),
-                      [](Value operand) { return isActivation(operand.getType()) && isInRowSpace(operand); });
+  // Rows are chosen once: whatever a value is computed from by way of a select_rows has a row for each wanted one.
+  SmallVector<Value> worklist = {value};
+  DenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op)
+      continue;
+    if (isa<SelectRowsOp>(op))
+      return true;
+    for (Value operand : op->getOperands())
+      if (isActivation(operand.getType()) && seen.insert(operand).second)
+        worklist.push_back(operand);
+  }
+  return false;
 }
 
 bool ingot::isStepResult(Value value) {
@@ -163,6 +172,8 @@ LogicalResult FunctionPlan::analyze(bool isKind) {
     return function.emitOpError("expected a body of one block to plan the arena of");
   Block &block = function.getBody().front();
   for (Operation &op : block) {
+    if (isKind && isa<LayersOp>(op))
+      return op.emitOpError("expected no layers inside a layer");
     positions[&op] = ops.size();
     ops.push_back(&op);
   }

@@ -9,7 +9,7 @@
 // CHECK-NEXT: %[[V:.*]] = ingot.source "v.{layer}.weight" : tensor<16x24xbf16>
 // CHECK-NEXT: %[[QKV:.*]] = ingot.concat %[[Q]], %[[K]], %[[V]]
 // CHECK-NEXT: ingot.yield %[[QKV]] : tensor<64x24xbf16>
-// CHECK: ingot.parameter @layer.qkv_proj.bias kind @layer part "attention" : tensor<64xf32> {
+// CHECK: ingot.parameter @layer.qkv_proj_bias kind @layer part "attention" : tensor<64xf32> {
 // CHECK: ingot.concat {{.*}} -> tensor<64xf32>
 // CHECK-NOT: ingot.parameter @layer.k_proj
 // CHECK: ingot.parameter @layer.gate_up_proj kind @layer part "mlp" : tensor<2x40x24xf16> {
@@ -18,14 +18,14 @@
 ingot.parameter @layer.q_proj.weight "q.{layer}.weight" kind @layer part "attention" : tensor<32x24xbf16>
 ingot.parameter @layer.k_proj.weight "k.{layer}.weight" kind @layer part "attention" : tensor<16x24xbf16>
 ingot.parameter @layer.v_proj.weight "v.{layer}.weight" kind @layer part "attention" : tensor<16x24xbf16>
-ingot.parameter @layer.q_proj.bias "q.{layer}.bias" kind @layer part "attention" : tensor<32xf32>
-ingot.parameter @layer.k_proj.bias "k.{layer}.bias" kind @layer part "attention" : tensor<16xf32>
-ingot.parameter @layer.v_proj.bias "v.{layer}.bias" kind @layer part "attention" : tensor<16xf32>
+ingot.parameter @layer.q_proj_bias "q.{layer}.bias" kind @layer part "attention" : tensor<32xf32>
+ingot.parameter @layer.k_proj_bias "k.{layer}.bias" kind @layer part "attention" : tensor<16xf32>
+ingot.parameter @layer.v_proj_bias "v.{layer}.bias" kind @layer part "attention" : tensor<16xf32>
 ingot.parameter @layer.gate_proj "gate.{layer}" kind @layer part "mlp" : tensor<40x24xf16>
 ingot.parameter @layer.up_proj "up.{layer}" kind @layer part "mlp" : tensor<40x24xf16>
 // CHECK-LABEL: func.func @layer
 // CHECK-DAG: %[[W:.*]] = ingot.weight @layer.qkv_proj.weight[%{{.*}}] : tensor<64x24xbf16>
-// CHECK-DAG: %[[B:.*]] = ingot.weight @layer.qkv_proj.bias[%{{.*}}] : tensor<64xf32>
+// CHECK-DAG: %[[B:.*]] = ingot.weight @layer.qkv_proj_bias[%{{.*}}] : tensor<64xf32>
 // CHECK: ingot.linear %{{.*}} weights(%[[W]] : tensor<64x24xbf16>) bias(%[[B]] : tensor<64xf32>) : tensor<?x24xf32> -> tensor<?x64xf32>
 // CHECK: %[[GU:.*]] = ingot.weight @layer.gate_up_proj[%{{.*}}] : tensor<2x40x24xf16>
 // CHECK: ingot.linear %{{.*}} weights(%[[GU]] : tensor<2x40x24xf16>) gated
@@ -34,9 +34,9 @@ func.func @layer(%x: tensor<?x24xf32>, %index: index) -> (tensor<?x64xf32>, tens
   %wq = ingot.weight @layer.q_proj.weight[%index] : tensor<32x24xbf16>
   %wk = ingot.weight @layer.k_proj.weight[%index] : tensor<16x24xbf16>
   %wv = ingot.weight @layer.v_proj.weight[%index] : tensor<16x24xbf16>
-  %bq = ingot.weight @layer.q_proj.bias[%index] : tensor<32xf32>
-  %bk = ingot.weight @layer.k_proj.bias[%index] : tensor<16xf32>
-  %bv = ingot.weight @layer.v_proj.bias[%index] : tensor<16xf32>
+  %bq = ingot.weight @layer.q_proj_bias[%index] : tensor<32xf32>
+  %bk = ingot.weight @layer.k_proj_bias[%index] : tensor<16xf32>
+  %bv = ingot.weight @layer.v_proj_bias[%index] : tensor<16xf32>
   %qkv = ingot.linear %x weights(%wq, %wk, %wv : tensor<32x24xbf16>, tensor<16x24xbf16>, tensor<16x24xbf16>) bias(%bq, %bk, %bv : tensor<32xf32>, tensor<16xf32>, tensor<16xf32>) : tensor<?x24xf32> -> tensor<?x64xf32>
   %wg = ingot.weight @layer.gate_proj[%index] : tensor<40x24xf16>
   %wu = ingot.weight @layer.up_proj[%index] : tensor<40x24xf16>

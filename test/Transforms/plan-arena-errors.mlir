@@ -36,3 +36,18 @@ func.func @forward(%x: tensor<?x40xf32>, %batch: !ingot.batch, %cache: !ingot.kv
   %l = ingot.layers %b, %batch, %cache [#ingot.run<@layer, first = 0, count = 2>] : tensor<?x20xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
   return %l : tensor<?x20xf32>
 }
+
+// -----
+
+func.func private @inner(%h: tensor<?x20xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>, %index: index, %layer: index) -> tensor<?x20xf32> {
+  return %h : tensor<?x20xf32>
+}
+func.func private @layer(%h: tensor<?x20xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>, %index: index, %layer: index) -> tensor<?x20xf32> {
+  // expected-error @+1 {{expected no layers inside a layer}}
+  %l = ingot.layers %h, %batch, %cache [#ingot.run<@inner, first = 0, count = 2>] : tensor<?x20xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  return %l : tensor<?x20xf32>
+}
+func.func @forward(%h: tensor<?x20xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<2 x 1 x 16 x f16>) -> tensor<?x20xf32> {
+  %l = ingot.layers %h, %batch, %cache [#ingot.run<@layer, first = 0, count = 2>] : tensor<?x20xf32>, !ingot.kv_cache<2 x 1 x 16 x f16>
+  return %l : tensor<?x20xf32>
+}

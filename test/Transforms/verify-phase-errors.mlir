@@ -112,6 +112,41 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
   ingot.parameter @n "n.{layer}" kind @a part "norm" : tensor<8xf32>
 }
 
+// -----
+
+module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
+  func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
+    %t = ingot.weight @t : tensor<8x8xf32>
+    %h = ingot.embedding %batch, %t : tensor<8x8xf32> -> tensor<?x8xf32>
+    return %h : tensor<?x8xf32>
+  }
+  // expected-error @below {{phase ingot: expected @t to have a source, got a recipe}}
+  ingot.parameter @t part "embedding" : tensor<8x8xf32> {
+    %0 = ingot.source "t" : tensor<8x8xf32>
+    ingot.yield %0 : tensor<8x8xf32>
+  }
+}
+
+// -----
+
+module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
+  func.func private @inner(%h: tensor<?x8xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>, %index: index, %layer: index) -> tensor<?x8xf32> {
+    return %h : tensor<?x8xf32>
+  }
+  func.func private @outer(%h: tensor<?x8xf32>, %batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>, %index: index, %layer: index) -> tensor<?x8xf32> {
+    // expected-error @below {{phase ingot: expected layers in @forward only}}
+    %l = ingot.layers %h, %batch, %cache [#ingot.run<@inner, first = 0, count = 1>] : tensor<?x8xf32>, !ingot.kv_cache<1 x 1 x 4 x f32>
+    return %l : tensor<?x8xf32>
+  }
+  func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
+    %t = ingot.weight @t : tensor<8x8xf32>
+    %h = ingot.embedding %batch, %t : tensor<8x8xf32> -> tensor<?x8xf32>
+    %l = ingot.layers %h, %batch, %cache [#ingot.run<@outer, first = 0, count = 1>] : tensor<?x8xf32>, !ingot.kv_cache<1 x 1 x 4 x f32>
+    return %l : tensor<?x8xf32>
+  }
+  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32>
+}
+
 //--- packed.mlir
 module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
   func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
@@ -168,18 +203,6 @@ module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama"
   }
 }
 
-// -----
-
-module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
-  func.func @forward(%batch: !ingot.batch, %cache: !ingot.kv_cache<1 x 1 x 4 x f32>) -> tensor<?x8xf32> {
-    %t = ingot.weight @t : tensor<8x8xf32>
-    // expected-error @below {{phase packed: expected a packed parameter, got 'tensor<8x8xf32>'}}
-    %h = ingot.embedding %batch, %t : tensor<8x8xf32> -> tensor<?x8xf32>
-    return %h : tensor<?x8xf32>
-  }
-  ingot.parameter @t "t" part "embedding" : tensor<8x8xf32>
-}
-
 //--- arena.mlir
 // expected-error @below {{expected ingot.arena on the module}}
 module attributes {ingot.model = #ingot.model<name = "m", architecture = "llama", vocab = 8, hidden = 4, intermediate = 4, heads = 1, maxContext = 8, maxBatch = 1, maxStepTokens = 8>} {
@@ -224,8 +247,7 @@ module attributes {ingot.arena = {base = 0 : i64, per_token = 64 : i64, per_row 
     %h = ingot.embedding %batch, %t {ingot.arena = array<i64: 0>} : tensor<8x8xf32, #ingot.packed<panels>> -> tensor<?x8xf32>
     // expected-error @below {{writes its result over what it reads or has just written}}
     %x = ingot.linear %h weights(%t : tensor<8x8xf32, #ingot.packed<panels>>) {ingot.arena = array<i64: 0>} : tensor<?x8xf32> -> tensor<?x8xf32>
-    %y = ingot.add %x, %x {ingot.arena = array<i64: 0>} : tensor<?x8xf32>
-    return %y : tensor<?x8xf32>
+    return %x : tensor<?x8xf32>
   }
   ingot.parameter @t part "embedding" : tensor<8x8xf32, #ingot.packed<panels>> {
     %0 = ingot.source "t" : tensor<8x8xf32>

@@ -11,5 +11,5 @@
 
 // FUSED: error: 'ingot.linear' op phase ingot: expected no fused op
 // UNPACKED: error: 'ingot.rms_norm' op phase packed: expected a packed parameter, got 'tensor<32xbf16>'
-// PACKED: error: 'ingot.parameter' op phase fused: expected @embed_tokens to have a source
+// PACKED: error: 'ingot.parameter' op phase fused: expected @embed_tokens to have a source, got a recipe
 // LOOPS: error: 'ingot.rotary' op phase loops: expected no ingot op but parameters

@@ -12,6 +12,7 @@
 #include "compiler/Target/Model.h"
 #include "compiler/Target/OutputFile.h"
 #include "compiler/Target/Selftest.h"
+#include "compiler/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/InitAllDialects.h"
@@ -355,6 +356,8 @@ Error Compilation::run() {
     errs() << kind << diagnostic.getLocation() << ": " << diagnostic << "\n";
     return mlir::success();
   });
+  if (line.verbose && mlir::failed(enableRemarks(context)))
+    return createStringError("remarks cannot be enabled");
   options = line.compile;
   if (Error error = selectTargets())
     return error;
