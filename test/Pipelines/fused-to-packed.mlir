@@ -4,6 +4,11 @@
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused --fused-to-packed -o %t.at-once
 // The same bits as before packing, where sums are cut into segments as the layout asks for.
 // RUN: ingot-eval %S/../Dialect/decoder.mlir --tokens "1,2,3,4,5,6,7,8,9,10,11;42" --segments 8 --compare %t.at-once --bits
+// Random weights are the same in every float type, so that each dtype has the same bits.
+// RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused --fused-to-packed=dtype=f32 -o %t.f32
+// RUN: ingot-eval %t.at-once --tokens "1,2,3,4,5,6,7,8,9,10,11;42" --compare %t.f32 --bits
+// RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused --fused-to-packed=dtype=f16 -o %t.f16
+// RUN: ingot-eval %t.at-once --tokens "1,2,3,4,5,6,7,8,9,10,11;42" --compare %t.f16 --bits
 // Each stage is made from the printed form of the one before.
 // RUN: ingot-opt %S/../Dialect/decoder.mlir --ingot-to-fused | ingot-opt --fused-to-packed | diff %t.at-once -
 // The number of layers stands in the table of layers and in the cache's type, and changes nothing else.
