@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -280,6 +281,14 @@ class Verbs(Case):
         done = subprocess.run(["bash", "-c", command], capture_output=True, timeout=60, check=True)
         self.assertEqual(done.stdout, b'{"tokens":0\n')
         self.assertEqual(done.stderr, b"")
+
+    def test_interrupt_ends_with_130(self):
+        with subprocess.Popen([self.exe, "bench", "-r", "1000", "-p", "100", "-n", "100"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as p:
+            p.stderr.readline()  # it has begun
+            p.send_signal(signal.SIGINT)
+            out, _ = p.communicate(timeout=60)
+        self.assertEqual((p.returncode, out), (130, b""))
 
     def test_a_full_disk_is_told(self):
         done = subprocess.run(f"'{self.exe}' info > /dev/full", shell=True, capture_output=True, timeout=60, check=False)
