@@ -440,8 +440,8 @@ static void accountForRest(MetadataReader &reader, ArrayRef<std::string> ignored
     else if (is_contained(ignoredKeys, name))
       reader.take(key, GgufKeyUse::Use::Ignored, "--ignore-key");
     else
-      reader.fail("the metadata key " + quote(key) + " (" + value.describe() + ") is not known; --ignore-key=" + key +
-                  " takes the risk");
+      reader.fail("the metadata key " + quote(key) + " (" + value.describe() +
+                  ") is not known; --ignore-key=" + quote(key) + " takes the risk");
   }
 }
 

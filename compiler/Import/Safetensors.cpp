@@ -215,7 +215,8 @@ Expected<std::unique_ptr<SafetensorsCheckpoint>> SafetensorsCheckpoint::open(Str
 
 /// A shard's name in an index must stay inside the index's directory.
 static Error checkShardName(StringRef index, StringRef tensor, StringRef shard) {
-  if (shard.empty() || sys::path::is_absolute(shard) || shard.contains('\0'))
+  bool control = llvm::any_of(shard, [](unsigned char c) { return c < 0x20; });
+  if (shard.empty() || sys::path::is_absolute(shard) || control)
     return entryError(index, tensor, "names the file " + quote(shard) + "; expected a path relative to the index");
   for (auto it = sys::path::begin(shard), end = sys::path::end(shard); it != end; ++it)
     if (*it == "..")

@@ -141,7 +141,6 @@ Error Compilation::describe() {
   if (mlir::failed(described))
     return createStringError(line.model + ": the model cannot be described");
   record = std::move(*described);
-  record.name = imported.displayName;
   return Error::success();
 }
 

@@ -150,8 +150,9 @@ TEST(Gguf, RefusedByName) {
   expectText(errorFor(minimal("bloom")),
              {"general.architecture is 'bloom', which is not supported; expected one of llama"});
   expectText(errorFor(withTensors(minimal().u32("llama.mystery", 7))),
-             {"the metadata key 'llama.mystery' (u32 7) is not known", "--ignore-key=llama.mystery"});
+             {"the metadata key 'llama.mystery' (u32 7) is not known", "--ignore-key='llama.mystery'"});
   EXPECT_EQ(errorFor(withTensors(minimal().u32("llama.mystery", 7)), {"llama.mystery"}), "no error");
+  expectText(errorFor(withTensors(minimal().u32("a\nb", 7))), {"the metadata key 'a\\x0ab'"}); // found by fuzzing
   expectText(errorFor(withTensors(minimal().u32("tokenizer.ggml.mystery", 7))), {"'tokenizer.ggml.mystery'"});
   expectText(errorFor(withTensors(minimal().u32("llama.rope.dimension_count", 2))),
              {"key 'llama.rope.dimension_count' is 2; partial rotary embedding is not supported", "head dimension 4"});

@@ -186,6 +186,7 @@ TEST(SafetensorsIndex, Faults) {
   expectText(model.error(R"({"w":1})"), {"tensor 'w': maps to '1'"});
   expectText(model.error(R"({"w":"/etc/passwd"})"), {"tensor 'w'", "'/etc/passwd'; expected a path relative"});
   expectText(model.error(R"({"w":"sub/../a.safetensors"})"), {"tensor 'w'", "a path with '..' is not followed"});
+  expectText(model.error(R"({"w":"a\nb"})"), {"tensor 'w'", "'a\\x0ab'; expected a path relative"});
   expectText(model.error(R"({"w":""})"), {"tensor 'w'", "expected a path relative"});
   expectText(model.error(R"({"w":"a.safetensors","v":"c.safetensors"})"),
              {"names the shard 'c.safetensors', which is not there; download all 2 files"});

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Makes the seeds of fuzz-tokenizer, corpus/tokenizer/: make_tokenizer_corpus.py  (Python's standard library only)
+
+A small tokenizer.json for each part that a tokenizer can have, a zero byte, and a text that goes through it.
+"""
+import json
+import os
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+
+
+def added(content, **flags):
+    return {"id": 0, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            "special": True, **flags}
+
+
+def tokenizer(**parts):
+    model = {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "\u0120": 3, "ab": 4, "abc": 5, "\u0120a": 6},
+             "merges": ["a b", "ab c", ["\u0120", "a"]], **parts.pop("model", {})}
+    return {"version": "1.0", "added_tokens": [added("<e>")], "normalizer": None, "pre_tokenizer": BYTE_LEVEL,
+            "post_processor": None, "decoder": {"type": "ByteLevel"}, "model": model, **parts}
+
+
+def split(pattern, behavior, invert=False, kind="Regex"):
+    return {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {kind: pattern}, "behavior": behavior, "invert": invert},
+                                                  {**BYTE_LEVEL, "use_regex": False}]}
+
+
+SEEDS = {
+    "plain": (tokenizer(), "abc ab<e>cab"),
+    "long": (tokenizer(), "abc" * 40 + " " * 60),
+    "digits": (tokenizer(pre_tokenizer={"type": "Sequence", "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL]}),
+               "a1b22 a"),
+    "prefix": (tokenizer(pre_tokenizer={**BYTE_LEVEL, "add_prefix_space": True}), "abc<e>ab"),
+    "split": (tokenizer(pre_tokenizer=split(r"(?i:'s|ab)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+", "Isolated")), "a'S  b 123 c\n"),
+    "lazy": (tokenizer(pre_tokenizer=split(r"(?:a|ab)(?:c|bcd)??|[^\x{61}-\u0063\P{Lu}]*?b(?=c)", "MergedWithNext", True)), "abcabcd ab"),
+    "literal": (tokenizer(pre_tokenizer=split("b", "Contiguous", kind="String")), "abbcb"),
+    "flags": (tokenizer(added_tokens=[added("<l>", lstrip=True), added("<r>", rstrip=True), added("W", single_word=True, special=False),
+                                      added("<n>", normalized=True)]), "a <l> b <r>  W aW <n>"),
+    "nfc": (tokenizer(normalizer={"type": "NFC"}, added_tokens=[added("\u00e9", normalized=True)]), "e\u0301a\u1112\u1161\u11abq\u0323\u0307"),
+    "template": (tokenizer(post_processor={"type": "TemplateProcessing", "pair": [],
+                                           "single": [{"SpecialToken": {"id": "x", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                           "special_tokens": {"x": {"id": "x", "ids": [2], "tokens": ["c"]}}}), "ab"),
+    "roberta": (tokenizer(post_processor={"type": "RobertaProcessing", "sep": ["b", 1], "cls": ["a", 0]}), "ab"),
+    "unknown": (tokenizer(model={"unk_token": "c", "fuse_unk": True, "ignore_merges": True}), "a\u65e5\U0001f642b\x01\x02\x03\x04\x05"),
+}
+
+
+def main():
+    os.makedirs(f"{HERE}/corpus/tokenizer", exist_ok=True)
+    for name, (data, text) in SEEDS.items():
+        with open(f"{HERE}/corpus/tokenizer/{name}", "wb") as f:
+            f.write(json.dumps(data, separators=(",", ":")).encode() + b"\0" + text.encode())
+
+
+if __name__ == "__main__":
+    main()
