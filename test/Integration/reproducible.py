@@ -34,7 +34,7 @@ class Reproducible(unittest.TestCase):
         environment = dict(os.environ, CCACHE_DISABLE="1")
         ok("cmake", "-S", ROOT, "-B", build, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={cache['CMAKE_BUILD_TYPE']}",
            f"-DCMAKE_C_COMPILER={cache['CMAKE_C_COMPILER']}", f"-DCMAKE_CXX_COMPILER={cache['CMAKE_CXX_COMPILER']}", env=environment)
-        ok("cmake", "--build", build, "--target", "ingot-rt", env=environment)
+        ok("cmake", "--build", build, "-j2", "--target", "ingot-rt", env=environment, timeout=1100)
         here, there = os.path.join(BUILD, "lib", "ingot"), os.path.join(build, "lib", "ingot")
         names = sorted(os.path.relpath(os.path.join(d, f), there) for d, _, fs in os.walk(there) for f in fs)
         self.assertTrue(any(n.endswith("ingot_rt.o") for n in names), names)
