@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the sources changed since the last landing, or over all (--full, or INGOT_CHECK_FULL=1).
+"""Runs clang-tidy over the sources changed since the last landing, tests left out, or over all (--full, or
+INGOT_CHECK_FULL=1).
 
 Changed is what differs from the merge base with origin/main, or, where that is HEAD itself (a fresh clone), from the
 newest commit that is over four hours old; INGOT_CHECK_BASE names another commit. A changed header is checked through one
@@ -51,6 +52,12 @@ def compile_commands():
     return found
 
 
+def write_database(commands, folder):
+    """A compilation database with one entry for each source: a source that two targets compile is checked once."""
+    with open(os.path.join(folder, "compile_commands.json"), "w", encoding="utf-8") as f:
+        json.dump(list(commands.values()), f)
+
+
 def dependencies():
     """source -> the project's files that its object was compiled from, as ninja recorded them."""
     done = subprocess.run(["ninja", "-C", BUILD, "-t", "deps"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
@@ -89,9 +96,9 @@ def choose(sources, deps, changed):
     return chosen
 
 
-def tidy(path):
+def tidy(path, database):
     begin = time.monotonic()
-    done = subprocess.run([os.path.join(LLVM_BIN, "clang-tidy"), "-p", BUILD, "--quiet", os.path.join(ROOT, path)],
+    done = subprocess.run([os.path.join(LLVM_BIN, "clang-tidy"), "-p", database, "--quiet", os.path.join(ROOT, path)],
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     errors = done.stdout if done.returncode else ""
     if done.returncode and not errors.strip():
@@ -111,14 +118,17 @@ def main():
         chosen, words = sources, words + ": all"
     else:
         chosen = choose(sources, deps, changed)
+    if not full:
+        chosen = [s for s in chosen if not s.startswith("test/")]
     passed = os.path.join(BUILD, "tidy")
     os.makedirs(passed, exist_ok=True)
+    write_database(commands, passed)
     marks = {s: os.path.join(passed, digest(s, deps)) for s in chosen}
     todo = [s for s in chosen if not os.path.exists(marks[s])]
     todo.sort(key=lambda s: -os.path.getsize(os.path.join(ROOT, s)))
     bad, said = 0, set()
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        for path, (errors, seconds) in zip(todo, pool.map(tidy, todo)):
+        for path, (errors, seconds) in zip(todo, pool.map(lambda s: tidy(s, passed), todo)):
             print(f"{path}: {seconds:.0f} s", flush=True)
             if errors:
                 bad += 1
