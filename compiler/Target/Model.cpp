@@ -54,7 +54,8 @@ static void collectSources(Value value, int64_t layer, ingot_rt_random_source pl
   } else if (auto stack = dyn_cast<StackOp>(op)) {
     for (Value input : stack.getInputs()) {
       collectSources(input, layer, place, random, out);
-      ++place.which;
+      // Vectors are rows of one matrix, matrices the two of a pair.
+      ++(cast<RankedTensorType>(input.getType()).getRank() == 1 ? place.first_row : place.which);
     }
   } else if (auto convert = dyn_cast<ConvertOp>(op)) {
     collectSources(convert.getInput(), layer, place, random, out);

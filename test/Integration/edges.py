@@ -132,6 +132,12 @@ class Compiler(unittest.TestCase):
         info = json.dumps(ok(exe, "info", "--json").json)
         self.assertIn("596049920", info)
 
+    def test_random_weights_are_those_of_their_names(self):
+        """Biases of gate and up were once both written over the first: the self-test compares with the generator."""
+        for case in ("llama-bias", "qwen2", "qwen3"):
+            with self.subTest(case):
+                ok(compiled(case, "--weights=random:5"), "selftest")
+
     def test_an_8b_shape_is_a_small_file(self):
         config = write_json(scratch("llama-8b/config.json"), LLAMA_8B)
         exe = compiled(os.path.dirname(config), "--weights=random:1")
