@@ -328,7 +328,7 @@ private:
       return codePoint(single);
     if (auto found = controls.find(letter); found != controls.end()) {
       ++at;
-      single = found->second;
+      single = static_cast<unsigned char>(found->second);
       return true;
     }
     ++at;
