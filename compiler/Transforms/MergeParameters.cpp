@@ -43,7 +43,7 @@ static std::string joinNames(ArrayRef<StringRef> names) {
   auto stems = llvm::map_to_vector(parts, [&](auto &part) { return split(part[at], '_'); });
   std::string suffix;
   while (llvm::all_of(stems, [&](auto &stem) { return stem.size() > 1 && stem.back() == stems.front().back(); })) {
-    suffix = "_" + stems.front().back().str() + suffix;
+    suffix.insert(0, "_" + stems.front().back().str());
     for (auto &stem : stems)
       stem.pop_back();
   }

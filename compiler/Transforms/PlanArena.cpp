@@ -185,7 +185,7 @@ LogicalResult FunctionPlan::analyze(bool isKind) {
     bool before = isa<LayersOp>(op) || (isa<AttentionOp>(op) && appended);
     for (Value operand : op->getOperands()) {
       Operation *maker = getArenaRoot(operand).getDefiningOp();
-      before |= maker && isa<LinearOp, AttentionOp, LayersOp>(maker) && !isa<SplitOp>(op);
+      before |= isa_and_nonnull<LinearOp, AttentionOp, LayersOp>(maker) && !isa<SplitOp>(op);
     }
     barriers.push_back(barriers.back() + before);
     appended = isa<KVAppendOp, QKNormRopeAppendOp>(op) || (appended && !before);

@@ -36,7 +36,7 @@ static Error badValue(StringRef option, StringRef value, StringRef expected) {
 
 /// A parser for an option with a fixed set of words.
 template <typename T>
-static auto choice(StringRef option, T CompileOptions::*field, std::vector<std::pair<StringRef, T>> words) {
+static auto choice(StringRef option, T CompileOptions::*field, const std::vector<std::pair<StringRef, T>> &words) {
   return [=](CommandLine &line, StringRef value) -> Error {
     std::string expected;
     for (auto [word, meaning] : words) {
@@ -62,7 +62,7 @@ static auto number(StringRef option, int64_t CompileOptions::*field) {
 
 /// An option of which one value is supported so far; others are refused by
 /// name.
-static auto only(StringRef option, std::vector<StringRef> accepted, StringRef refusedWhy) {
+static auto only(StringRef option, const std::vector<StringRef> &accepted, StringRef refusedWhy) {
   return [=](CommandLine &, StringRef value) -> Error {
     if (is_contained(accepted, value))
       return Error::success();

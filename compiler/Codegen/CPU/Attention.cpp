@@ -47,7 +47,7 @@ static Value selectKeys(Emitter &e, Value scores, Ix first, Ix begin, Ix end) {
   Value notBefore = arith::CmpIOp::create(e, arith::CmpIPredicate::sge, at, e.broadcast(e.toI32(begin)));
   Value notAfter = arith::CmpIOp::create(e, arith::CmpIPredicate::slt, at, e.broadcast(e.toI32(end)));
   Value inside = arith::AndIOp::create(e, notBefore, notAfter);
-  return e.choose(inside, scores, e.splat(e.vector(e.getF32Type()), -INFINITY));
+  return e.choose(inside, scores, e.splat(e.vector(e.getF32Type()), -HUGE_VAL));
 }
 
 /// The first position that a query at `position` sees.
@@ -145,7 +145,7 @@ void NaiveAttention::emitHead(Emitter &e, const AttentionShape &shape, const Att
   Ix end = e.toIndex(e.load(in.batch.positions, token)) + 1, begin = firstKey(e, shape, end - 1);
   Ix firstTile = begin / lanes, endTile = (end + (lanes - 1)) / lanes, base = firstTile * lanes;
   Ix queryStart = token * in.query.stride + head * cache.headDim;
-  SmallVector<Value> carried = {e.splat(e.vector(e.getF32Type()), -INFINITY)};
+  SmallVector<Value> carried = {e.splat(e.vector(e.getF32Type()), -HUGE_VAL)};
   carried = e.loop(firstTile, endTile, 1, carried, [&](Ix tile, ValueRange largest) {
     Ix keys = in.keysOf(e, sequence, tile / tilesPerBlock, kvHead) + tile % tilesPerBlock * (cache.headDim * lanes);
     SmallVector<Value> sum = {e.zeros()};
@@ -347,7 +347,7 @@ void TiledEmitter::visit(const AttentionArguments &in, Ix keys, Ix queryBegin, I
 
 void TiledEmitter::startSplit(Ix queries) {
   e.loop(e.c(0), queries, 1, [&](Ix query) {
-    e.store(e.f32(-INFINITY), scratch, state(query, 0));
+    e.store(e.f32(-HUGE_VAL), scratch, state(query, 0));
     e.store(e.f32(0), scratch, state(query, 1));
     Ix row = query * memory.width + memory.accumulators;
     forWidth([&](Ix i) { e.vstore(e.zeros(), scratch, row + i); });
@@ -358,7 +358,7 @@ void TiledEmitter::startSplit(Ix queries) {
 /// of the query changes nothing.
 void TiledEmitter::fold(Ix query) {
   Value part = e.load(scratch, state(query, 0)), before = e.load(scratch, state(query, 2));
-  e.when(e.compare(arith::CmpFPredicate::OGT, part, e.f32(-INFINITY)), [&] {
+  e.when(e.compare(arith::CmpFPredicate::OGT, part, e.f32(-HUGE_VAL)), [&] {
     Value now = e.larger(part, before);
     Value oldFactor = emitExp(e, e.broadcast(e.sub(before, now)));
     Value newFactor = emitExp(e, e.broadcast(e.sub(part, now)));
@@ -410,7 +410,7 @@ void TiledEmitter::tile(const AttentionArguments &in, Ix sequence, Ix firstToken
       e.vstore(x, scratch, to + i);
     });
     forWidth([&](Ix i) { e.vstore(e.zeros(), scratch, query * memory.width + memory.totals + i); });
-    e.store(e.f32(-INFINITY), scratch, state(query, 2));
+    e.store(e.f32(-HUGE_VAL), scratch, state(query, 2));
     e.store(e.f32(0), scratch, state(query, 3));
   });
   static constexpr int64_t blocksPerSplit = INGOT_RT_ATTENTION_SPLIT / blockSize;

@@ -18,6 +18,7 @@
 #include "compiler/Codegen/CPU/Kernels.h"
 #include "compiler/Codegen/CPU/VectorMath.h"
 #include "ingot_rt/abi.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -231,7 +232,7 @@ void LinearEmitter::updateArgmax(Ix row, Ix unit, Value value) {
 void LinearEmitter::initArgmax(Ix rows) {
   e.loop(e.c(0), rows, 1, [&](Ix row) {
     Ix at = kernels.argmaxState(e) + row * (2 * lanes);
-    e.vstore(e.splat(e.vector(e.getF32Type()), -INFINITY), worker.scratch, at);
+    e.vstore(e.splat(e.vector(e.getF32Type()), -HUGE_VAL), worker.scratch, at);
     e.vstore(e.zeros(), worker.scratch, at + lanes);
   });
 }

@@ -98,7 +98,7 @@ double cpuQuota() {
   for (const std::string &folder : cgroupFolders("cpu")) {
     uint64_t quota, period;
     std::string text = readSmallFile(folder + "/cpu.cfs_quota_us");
-    if (text.rfind("-", 0) != 0 && parseNumber(text, quota) &&
+    if (!text.starts_with('-') && parseNumber(text, quota) &&
         parseNumber(readSmallFile(folder + "/cpu.cfs_period_us"), period) && period)
       consider(static_cast<double>(quota) / static_cast<double>(period));
   }
