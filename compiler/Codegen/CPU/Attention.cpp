@@ -347,7 +347,7 @@ void TiledEmitter::visit(const AttentionArguments &in, Ix keys, Ix queryBegin, I
 
 void TiledEmitter::startSplit(Ix queries) {
   e.loop(e.c(0), queries, 1, [&](Ix query) {
-    e.store(e.f32(-HUGE_VAL), scratch, state(query, 0));
+    e.store(e.f32(-INFINITY), scratch, state(query, 0));
     e.store(e.f32(0), scratch, state(query, 1));
     Ix row = query * memory.width + memory.accumulators;
     forWidth([&](Ix i) { e.vstore(e.zeros(), scratch, row + i); });
@@ -358,7 +358,7 @@ void TiledEmitter::startSplit(Ix queries) {
 /// of the query changes nothing.
 void TiledEmitter::fold(Ix query) {
   Value part = e.load(scratch, state(query, 0)), before = e.load(scratch, state(query, 2));
-  e.when(e.compare(arith::CmpFPredicate::OGT, part, e.f32(-HUGE_VAL)), [&] {
+  e.when(e.compare(arith::CmpFPredicate::OGT, part, e.f32(-INFINITY)), [&] {
     Value now = e.larger(part, before);
     Value oldFactor = emitExp(e, e.broadcast(e.sub(before, now)));
     Value newFactor = emitExp(e, e.broadcast(e.sub(part, now)));
@@ -410,7 +410,7 @@ void TiledEmitter::tile(const AttentionArguments &in, Ix sequence, Ix firstToken
       e.vstore(x, scratch, to + i);
     });
     forWidth([&](Ix i) { e.vstore(e.zeros(), scratch, query * memory.width + memory.totals + i); });
-    e.store(e.f32(-HUGE_VAL), scratch, state(query, 2));
+    e.store(e.f32(-INFINITY), scratch, state(query, 2));
     e.store(e.f32(0), scratch, state(query, 3));
   });
   static constexpr int64_t blocksPerSplit = INGOT_RT_ATTENTION_SPLIT / blockSize;
