@@ -11,38 +11,54 @@ namespace ingot::rt {
 
 static constexpr uint32_t none = INGOT_RT_TOK_NONE;
 
-Encoder::Encoder(const uint8_t *base, const ingot_rt_tok_header &header, bool matchSpecial, std::vector<int32_t> &ids)
-    : base(base), header(header), matchSpecial(matchSpecial), ids(ids), bytes(base, header.bytes),
-      vocab(base, header.vocab), merges(base, header.merges), added(base, header.added),
-      rawAdded(base, header.raw_added), normalizedAdded(base, header.normalized_added),
-      properties(base, header.properties), normalForm(base, header.normal_form), normalizers(base, header.normalizers),
+Encoder::Encoder(const uint8_t *base, const ingot_rt_tok_header &header, const EncodeOptions &options,
+                 std::vector<int32_t> &ids)
+    : base(base), header(header), options(options), ids(ids), bytes(base, header.bytes), vocab(base, header.vocab),
+      merges(base, header.merges), added(base, header.added), rawAdded(base, header.raw_added),
+      normalizedAdded(base, header.normalized_added), properties(base, header.properties),
+      normalForm(base, header.normal_form), normalizers(base, header.normalizers),
       preTokenizers(base, header.pre_tokenizers), automata(base, header.automata) {}
 
 void Encoder::encode(std::string_view text) {
-  splitAdded(rawAdded, text, [&](std::string_view part) { normalizeAndSplit(part); });
+  splitAdded(rawAdded, text, 0,
+             [&](std::string_view part) { normalizeAndSplit(part, static_cast<uint64_t>(part.data() - text.data())); });
 }
 
-void Encoder::normalizeAndSplit(std::string_view text) {
+void Encoder::normalizeAndSplit(std::string_view text, uint64_t origin) {
+  // Where text changed, its bytes are trusted only as a whole.
+  std::optional<uint64_t> unchanged = origin;
+  const uint64_t end = origin + text.size();
   std::string normalized;
   for (uint64_t i = 0; i < normalizers.count; ++i) {
     std::string next;
     if (normalForm.composeCanonically(text, next)) {
       normalized = std::move(next);
       text = normalized;
+      unchanged.reset();
     }
   }
-  splitAdded(normalizedAdded, text, [&](std::string_view part) { preTokenize(part, 0); });
+  const bool matchSpecial = options.matchSpecial;
+  options.matchSpecial = matchSpecial && (unchanged || isTrusted(origin, end));
+  splitAdded(normalizedAdded, text, unchanged, [&](std::string_view part) { preTokenize(part, 0); });
+  options.matchSpecial = matchSpecial;
+}
+
+bool Encoder::isTrusted(uint64_t begin, uint64_t end) const {
+  auto after = std::lower_bound(options.untrusted.begin(), options.untrusted.end(), begin,
+                                [](const TextSpan &span, uint64_t at) { return span.end <= at; });
+  return after == options.untrusted.end() || after->begin >= end;
 }
 
 // ---------------------------------------------------------------------------
 // Added tokens
 // ---------------------------------------------------------------------------
 
-const uint32_t *Encoder::Trie::match(std::string_view text, size_t at, size_t &length) const {
+template <typename Allowed>
+const uint32_t *Encoder::Trie::match(std::string_view text, size_t at, size_t &length, Allowed allowed) const {
   const uint32_t *found = nullptr;
   uint32_t index = root[static_cast<uint8_t>(text[at])];
   for (size_t end = at + 1; const auto *node = nodes.at(index); ++end) {
-    if (node->added != none) {
+    if (node->added != none && allowed(node->added, end)) {
       found = &node->added;
       length = end - at;
     }
@@ -78,14 +94,19 @@ static uint32_t codePointAt(std::string_view text, size_t at, uint32_t &length) 
 /// Follows AddedVocabulary::find_matches: a match that its flags refuse is
 /// passed over as a whole, and stripped white space belongs to the token.
 template <typename Between>
-void Encoder::splitAdded(const Trie &trie, std::string_view text, Between between) {
+void Encoder::splitAdded(const Trie &trie, std::string_view text, std::optional<uint64_t> origin, Between between) {
   if (text.empty())
     return;
   size_t done = 0;
   for (size_t at = 0; trie.nodes.count && at < text.size();) {
     size_t length = 0, ignored;
     uint32_t ignoredLength;
-    const uint32_t *index = trie.match(text, at, length);
+    const uint32_t *index = trie.match(text, at, length, [&](uint32_t index, size_t end) {
+      const ingot_rt_tok_added *token = added.at(index);
+      if (!token || !(token->flags & INGOT_RT_TOK_ADDED_SPECIAL))
+        return true;
+      return options.matchSpecial && (!origin || isTrusted(*origin + at, *origin + end));
+    });
     if (!index) {
       ++at;
       continue;
@@ -93,7 +114,7 @@ void Encoder::splitAdded(const Trie &trie, std::string_view text, Between betwee
     size_t start = at, stop = at + length;
     at = stop;
     const ingot_rt_tok_added *token = added.at(*index);
-    if (!token || (!matchSpecial && (token->flags & INGOT_RT_TOK_ADDED_SPECIAL)))
+    if (!token)
       continue;
     auto is = [&](uint32_t codePoint, uint8_t property) { return (properties[codePoint] & property) != 0; };
     if (token->flags & INGOT_RT_TOK_ADDED_SINGLE_WORD) {

@@ -5,8 +5,10 @@
 #include "tokenizer/merge_queue.h"
 #include "tokenizer/normal_form.h"
 #include "tokenizer/tables.h"
+#include "tokenizer/tokenizer.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +18,8 @@ namespace ingot::rt {
 class Encoder {
 public:
   /// Ids are appended to `ids`.
-  Encoder(const uint8_t *base, const ingot_rt_tok_header &header, bool matchSpecial, std::vector<int32_t> &ids);
+  Encoder(const uint8_t *base, const ingot_rt_tok_header &header, const EncodeOptions &options,
+          std::vector<int32_t> &ids);
 
   /// Encodes `text`, which is valid UTF-8.
   void encode(std::string_view text);
@@ -29,16 +32,21 @@ private:
 
     Trie(const uint8_t *base, const ingot_rt_tok_trie &trie)
         : root(trie.root), nodes(base, trie.nodes), edges(base, trie.edges) {}
-    /// The longest added token that starts at `at`; null if none does. Its
-    /// length goes to `length`.
-    const uint32_t *match(std::string_view text, size_t at, size_t &length) const;
+    /// The longest added token that starts at `at` and that `allowed(index,
+    /// end)` lets pass; null if there is none. Its length goes to `length`.
+    template <typename Allowed>
+    const uint32_t *match(std::string_view text, size_t at, size_t &length, Allowed allowed) const;
   };
 
   /// Emits the ids of the added tokens of `trie` in `text` and gives what lies
   /// between them to `between`.
+  /// `origin` is where `text` stands in the text to encode, or nothing if its
+  /// bytes are no longer those.
   template <typename Between>
-  void splitAdded(const Trie &trie, std::string_view text, Between between);
-  void normalizeAndSplit(std::string_view text);
+  void splitAdded(const Trie &trie, std::string_view text, std::optional<uint64_t> origin, Between between);
+  /// Whether bytes [begin, end) of the text to encode may be a special token.
+  bool isTrusted(uint64_t begin, uint64_t end) const;
+  void normalizeAndSplit(std::string_view text, uint64_t origin);
 
   /// Gives `text` to the pre-tokenizers from `step` on, then to the model.
   void preTokenize(std::string_view text, uint64_t step);
@@ -54,7 +62,7 @@ private:
 
   const uint8_t *base;
   const ingot_rt_tok_header &header;
-  bool matchSpecial;
+  EncodeOptions options;
   std::vector<int32_t> &ids;
 
   Table<char> bytes;

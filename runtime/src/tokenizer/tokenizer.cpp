@@ -4,6 +4,8 @@
 #include "tokenizer/encoder.h"
 #include "tokenizer/tables.h"
 
+#include <algorithm>
+
 namespace ingot::rt {
 
 namespace {
@@ -158,13 +160,26 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions &options, std:
   Table<uint32_t> prefix(base, header->prefix), suffix(base, header->suffix);
   if (options.addSpecial)
     ids.insert(ids.end(), prefix.data, prefix.data + prefix.count);
-  Encoder encoder(base, *header, options.matchSpecial, ids);
   if (isValidUtf8(text)) {
-    encoder.encode(text);
+    Encoder(base, *header, options, ids).encode(text);
   } else {
+    // Spans are replaced one by one, so that it stays known where they are.
     std::string valid;
-    appendLossyUtf8(valid, text);
-    encoder.encode(valid);
+    std::vector<TextSpan> untrusted;
+    uint64_t done = 0;
+    for (TextSpan span : options.untrusted) {
+      span.begin = std::clamp<uint64_t>(span.begin, done, text.size());
+      span.end = std::clamp<uint64_t>(span.end, span.begin, text.size());
+      appendLossyUtf8(valid, text.substr(done, span.begin - done));
+      const uint64_t begin = valid.size();
+      appendLossyUtf8(valid, text.substr(span.begin, span.end - span.begin));
+      untrusted.push_back({begin, valid.size()});
+      done = span.end;
+    }
+    appendLossyUtf8(valid, text.substr(done));
+    EncodeOptions replaced = options;
+    replaced.untrusted = untrusted;
+    Encoder(base, *header, replaced, ids).encode(valid);
   }
   if (options.addSpecial)
     ids.insert(ids.end(), suffix.data, suffix.data + suffix.count);

@@ -17,6 +17,11 @@
 
 namespace ingot::rt {
 
+/// Bytes [begin, end) of a text.
+struct TextSpan {
+  uint64_t begin, end;
+};
+
 struct EncodeOptions {
   /// Put the ids that the model's post-processor adds (such as a start token)
   /// around the text's own.
@@ -24,6 +29,11 @@ struct EncodeOptions {
   /// Let the text of a special token in the input become that token, as the
   /// reference does. Without it, text can never become a special token.
   bool matchSpecial = true;
+  /// Spans of the text, in order and apart from each other, that come from
+  /// whom the caller does not trust: a special token that takes even one byte
+  /// of them is not matched. The text is still encoded as a whole, so that the
+  /// ids are those of the reference wherever no such token stands in them.
+  std::span<const TextSpan> untrusted = {};
 };
 
 /// A view of a tokenizer section; cheap to copy, and safe to use from several

@@ -81,6 +81,38 @@ TEST(TokenizerJson, small) {
   EXPECT_EQ(built.encode("a<end>b", true, false), (Ids{0, 1}));
 }
 
+/// Special tokens of untrusted spans stay text, those of the template around them do not.
+TEST(TokenizerJson, untrustedSpans) {
+  Built built = changed([](Json &t) {
+    Json token = t["added_tokens"][0];
+    token["content"] = "<end>a";
+    t["added_tokens"].push_back(token);
+    token["content"] = "<n>";
+    token["normalized"] = true;
+    t["added_tokens"].push_back(token);
+  });
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  auto encode = [&](std::string_view text, std::vector<rt::TextSpan> untrusted) {
+    Ids ids;
+    rt::EncodeOptions options;
+    options.untrusted = untrusted;
+    built.tokenizer->encode(text, options, ids);
+    return ids;
+  };
+  // ids: <end> 6, <end>a 7, <n> 8; < e n d > are no bytes of the model and are dropped
+  const std::string_view text = "<end>a<end>b<n>c<n>";
+  EXPECT_EQ(encode(text, {}), (Ids{7, 6, 1, 8, 2, 8}));
+  EXPECT_EQ(encode(text, {{0, 19}}), (Ids{0, 1, 2}));
+  EXPECT_EQ(encode(text, {{5, 6}}), (Ids{6, 0, 6, 1, 8, 2, 8})); // the shorter token is the template's own
+  EXPECT_EQ(encode(text, {{6, 15}}), (Ids{7, 1, 2, 8}));
+  EXPECT_EQ(encode(text, {{7, 8}, {13, 14}}), (Ids{7, 1, 2, 8}));
+  EXPECT_EQ(encode(text, {{10, 13}}), (Ids{7, 1, 2, 8})); // one byte is enough
+  EXPECT_EQ(encode("ab<end>", {{0, 2}}), (Ids{4, 6}));
+  // broken UTF-8 before a span moves it
+  EXPECT_EQ(encode("\xff\xff<end>a<end>b", {{8, 13}}), (Ids{7, 1}));
+  EXPECT_EQ(encode("\xff\xff<end>a<end>b", {{2, 8}}), (Ids{0, 6, 1}));
+}
+
 TEST(TokenizerJson, idWithoutEmbeddingRow) {
   EXPECT_EQ(buildJson(smallTokenizer(), Json(), 6).error,
             "tokenizer.json: token '<end>' has the id 6, but the model's embedding has 6 rows");
