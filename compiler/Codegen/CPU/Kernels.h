@@ -218,7 +218,9 @@ private:
   int64_t packedFloats;
   int64_t argmaxStart;
 
+  friend struct LinearFrame;
   friend struct LinearEmitter;
+  friend struct QuantizedLinearEmitter;
 };
 
 } // namespace ingot::cpu

@@ -1,0 +1,57 @@
+//===- LinearFrame.h - What every product with packed weights has in common
+//----------------------------------------===//
+//
+// The products with floats (Linear.cpp) and with quantized weights differ in how a tile of sums is made, not in the
+// function around it nor in what becomes of the sums.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#ifndef INGOT_COMPILER_CODEGEN_CPU_LINEARFRAME_H
+#define INGOT_COMPILER_CODEGEN_CPU_LINEARFRAME_H
+
+#include "compiler/Codegen/CPU/Kernels.h"
+
+namespace ingot::cpu {
+
+/// The body of a linear's function.
+struct LinearFrame {
+  Emitter &e;
+  Kernels &kernels;
+  const LinearShape &shape;
+  LinearOperands in;
+  Worker worker;
+
+  // Derived.
+  /// Features of the packed matrix: n in whole panels, for a gated product those of both matrices.
+  Ix features;
+  /// Where a tile's sums lie in the scratch memory: [segment][row][panel][lane].
+  Ix accumulators;
+
+  LinearFrame(Emitter &e, Kernels &kernels, const LinearShape &shape) : e(e), kernels(kernels), shape(shape) {}
+
+  int64_t segments() const;
+  /// Panels that belong together.
+  int64_t unitPanels() const { return shape.gated ? 2 : 1; }
+
+  // A linear's function and the one that stores a tile take the same arguments first.
+  static std::string nameOf(const LinearShape &shape, const LinearOperands &operands);
+  static llvm::SmallVector<mlir::Value> argumentsOf(const LinearShape &shape, const LinearOperands &operands,
+                                                    const Worker &worker);
+  /// The other direction, inside the function: `outer` says which optional operands there are.
+  void bind(mlir::ValueRange arguments, const LinearOperands &outer);
+
+  /// The sum of the segments by the fixed tree.
+  mlir::Value combine(Ix at, Ix segmentStride);
+  void storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount);
+  /// Calls the function that stores a tile of `unitCount` units from `unit` on, `size.panels` panels apart from row to
+  /// row in the accumulators, rows from `blockRow` of the block that starts at `firstRow`.
+  void epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount);
+
+  void initArgmax(Ix rows);
+  void updateArgmax(Ix row, Ix unit, mlir::Value value);
+  void reduceArgmax(Ix firstRow, Ix rows);
+};
+
+} // namespace ingot::cpu
+
+#endif // INGOT_COMPILER_CODEGEN_CPU_LINEARFRAME_H
