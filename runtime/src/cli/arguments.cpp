@@ -167,6 +167,24 @@ Result<uint64_t> Arguments::number(std::string_view name, uint64_t absent, uint6
   return parseWhole(text(name), spelled(name).c_str(), least, most);
 }
 
+Result<std::vector<uint64_t>> Arguments::numbers(std::string_view name, std::vector<uint64_t> absent, uint64_t least,
+                                                 uint64_t most) const {
+  if (!has(name))
+    return absent;
+  std::vector<uint64_t> list;
+  std::string value = text(name);
+  for (size_t at = 0; at <= value.size();) {
+    size_t comma = std::min(value.find(',', at), value.size());
+    Result<uint64_t> one =
+        parseWhole(std::string_view(value).substr(at, comma - at), spelled(name).c_str(), least, most);
+    if (!one)
+      return one.takeError();
+    list.push_back(*one);
+    at = comma + 1;
+  }
+  return list;
+}
+
 Result<float> Arguments::real(std::string_view name, float absent) const {
   if (!has(name))
     return absent;

@@ -44,6 +44,9 @@ public:
   std::vector<std::string> texts(std::string_view name) const;
   /// Whole numbers from `least` to `most`; errors name the option and both.
   Result<uint64_t> number(std::string_view name, uint64_t absent, uint64_t least, uint64_t most) const;
+  /// The same for a list: whole numbers separated by commas.
+  Result<std::vector<uint64_t>> numbers(std::string_view name, std::vector<uint64_t> absent, uint64_t least,
+                                        uint64_t most) const;
   Result<float> real(std::string_view name, float absent) const;
   /// A word without a dash was given ("-").
   bool dash() const { return sawDash; }

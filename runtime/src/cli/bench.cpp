@@ -1,348 +1,401 @@
 // The verb bench: tokens per second beside the bytes and operations they stand for, as a share of what the machine can.
+#include "cli/bench_report.h"
+#include "cli/op_timer.h"
 #include "cli/verbs.h"
 
 #include "ingot_rt/random.h"
 #include "probe/probe.h"
 #include "scheduler/scheduler.h"
+#include "support/checked.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
+#include <cstdio>
+#include <cstring>
 
 namespace ingot::rt {
 
 namespace {
 
 constexpr OptionSpec benchOptions[] = {
-    {"prompt-tokens p", "N", "length of the prompt (default: 512, at most half of the context)"},
-    {"gen-tokens n", "N", "tokens to generate after it (default: 64)"},
-    {"sequences", "N", "sequences generated together (default: 1)"},
-    {"repetitions r", "N", "runs, of which the best counts (default: 3)"},
-    {"per-op", nullptr, "time per op of a decode step and of the prompt (slower: workers meet after each op)"},
+    {"prompt prompt-tokens p", "LIST",
+     "lengths of prompts to process (default: 512, at most half of the context; 0: none)"},
+    {"gen gen-tokens n", "LIST", "tokens to generate (default: 64, at most a quarter of the context; 0: none)"},
+    {"depth d", "LIST", "positions in the cache before either, rounded up to whole blocks of 64 (default: 0)"},
+    {"batch sequences b", "LIST", "sequences computed together (default: 1)"},
+    {"threads t", "LIST", "workers (default: the physical cores this process may use)"},
+    {"repetitions r", "N", "runs of each test, of which the median counts (default: 3)"},
+    {"per-op", nullptr,
+     "time, bytes, FLOPs and waiting per op (of two more runs, in one of which workers meet after each op)"},
     {"json", nullptr, "one object with all figures"},
-    INGOT_SESSION_OPTIONS,
-};
-
-/// What an amount of work costs at least.
-struct Work {
-  double bytes = 0, flops = 0;
-};
-
-/// Bytes of parameters and of cached keys and values that a step reads, and its floating-point operations: `tokens`
-/// tokens of one sequence after `before` positions, `rows` rows of logits.
-Work stepWork(const ingot_rt_model &model, uint64_t sequences, uint64_t tokens, uint64_t before, uint64_t rows) {
-  Work work;
-  double all = static_cast<double>(sequences * tokens);
-  // Token i of the chunk attends to before + i + 1 positions.
-  double context = all * (static_cast<double>(before) + static_cast<double>(tokens + 1) / 2);
-  for (uint64_t i = 0; i < model.op_count; ++i) {
-    const ingot_rt_op &op = model.ops[i];
-    double times = op.in_layer ? static_cast<double>(model.layers) : 1;
-    work.bytes += times * static_cast<double>(op.bytes);
-    work.flops += times * (static_cast<double>(op.flops_per_token) * all +
-                           static_cast<double>(op.flops_per_row) * static_cast<double>(sequences * rows) +
-                           static_cast<double>(op.flops_per_context) * context);
-  }
-  for (uint32_t i = 0; i < model.cache_group_count; ++i) {
-    double perPosition = static_cast<double>(model.cache_groups[i].block_bytes) / INGOT_RT_CACHE_BLOCK;
-    work.bytes += perPosition * static_cast<double>(sequences) * static_cast<double>(before + tokens);
-  }
-  return work;
-}
-
-/// Measures time between the calls of a step's hook.
-class OpTimer {
-public:
-  OpTimer(const ingot_rt_model &model, Engine &engine)
-      : engine(engine), seconds(model.op_count), calls(model.op_count) {}
-  void start() {
-    engine.args.hook = [](void *context, uint32_t worker, uint32_t op, int32_t, const float *, uint64_t, uint64_t,
-                          uint64_t) {
-      if (worker == 0)
-        static_cast<OpTimer *>(context)->see(op);
-    };
-    engine.args.hook_context = this;
-    last = now();
-  }
-  void stop() { engine.args.hook = nullptr; }
-
-private:
-  void see(uint32_t op) {
-    double time = now();
-    if (op < seconds.size()) {
-      seconds[op] += time - last;
-      ++calls[op];
-    }
-    last = time;
-  }
-  Engine &engine;
-  double last = 0;
-
-public:
-  std::vector<double> seconds; ///< per op
-  std::vector<uint64_t> calls; ///< per op
-};
-
-struct Figures {
-  double promptSeconds = 1e30, decodeSeconds = 1e30; ///< of the best run
-  uint64_t decodeSteps = 0;
-  Work promptWork, decodeWork;
+    {"plot", "FILE.svg", "draw the roofline with each op on it (implies --per-op)"},
+    {"ctx c", "N", "positions of a sequence (default: what the tests need)"},
+    {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},
+    {"help h", nullptr, "this text"},
 };
 
 struct Plan {
-  uint64_t prompt, generate, sequences, repetitions;
+  std::vector<uint64_t> prompts, generates, depths, batches, threads;
+  uint64_t repetitions = 3, context = 0;
+  bool perOp = false;
+};
+
+/// One test: `fresh` positions of each sequence are computed after `depth` cached ones, all at once or one by one.
+struct Test {
+  const char *name;
+  bool decodes;
+  uint64_t fresh, depth, batch;
 };
 
 /// Ids that exist, without meaning: the time does not depend on them.
-std::vector<int32_t> somePrompt(uint64_t vocab, uint64_t length, uint64_t seed) {
-  std::vector<int32_t> ids(length);
-  for (uint64_t i = 0; i < length; ++i) {
+void appendTokens(std::vector<int32_t> &ids, uint64_t vocab, uint64_t count, uint64_t seed) {
+  for (uint64_t i = 0; i < count; ++i) {
     uint32_t words[4];
     ingot_rt_random_block(seed, i, words);
-    ids[i] = static_cast<int32_t>(words[0] % vocab);
+    ids.push_back(static_cast<int32_t>(words[0] % vocab));
   }
-  return ids;
 }
 
-/// One run: prompts of all sequences, then decode steps. Adds the times of ops to the timers where there are any.
-Error runOnce(const Program &program, Engine &engine, const Plan &plan, Figures &figures, OpTimer *promptOps,
-              OpTimer *decodeOps) {
-  Scheduler scheduler(engine, {.reusePrefixes = false});
+/// What to do around each step of a run.
+struct StepObserver {
+  virtual ~StepObserver() = default;
+  virtual void before() {}
+  virtual void after() {}
+};
+
+struct TimeOps : StepObserver {
+  OpTimer timer;
+  TimeOps(Engine &engine, Pool &pool) : timer(engine, pool) {}
+  void before() override { timer.start(); }
+  void after() override { timer.stop(); }
+};
+
+/// Counts barriers and what is waited at them, without a hook.
+struct TimeBarriers : StepObserver {
+  Pool &pool;
+  std::vector<WaitTime> waited;
+  double seconds = 0, started = 0;
+  uint64_t steps = 0;
+  explicit TimeBarriers(Pool &pool) : pool(pool), waited(pool.workers()) {}
+  void before() override {
+    pool.barrier().measure(waited.data());
+    started = now();
+  }
+  void after() override {
+    seconds += now() - started;
+    pool.barrier().measure(nullptr);
+    ++steps;
+  }
+};
+
+/// Adds up what the steps cost at least.
+struct AddWork : StepObserver {
+  Engine &engine;
+  const std::vector<uint64_t> &callsPerStep;
+  Work work;
+  uint64_t steps = 0;
+  AddWork(Engine &engine, const std::vector<uint64_t> &callsPerStep) : engine(engine), callsPerStep(callsPerStep) {}
+  void after() override {
+    StepShape step(engine);
+    for (uint64_t op = 0; op < engine.model().op_count; ++op) {
+      Work one = workOf(engine.model(), engine.model().ops[op], step);
+      work.bytes += static_cast<double>(callsPerStep[op]) * one.bytes;
+      work.flops += static_cast<double>(callsPerStep[op]) * one.flops;
+    }
+    ++steps;
+  }
+};
+
+/// The measurements with one number of workers.
+class Bench {
+public:
+  Bench(const Plan &plan, const ReadProbe &probe, uint64_t features, Engine &engine, Pool &pool)
+      : plan(plan), probe(probe), features(features), engine(engine), pool(pool), scheduler(engine, {}) {}
+
+  /// Probes the machine, and learns how often a step calls each op.
+  Error prepare();
+  Result<BenchRow> measure(const Test &test);
+
+  MachineLimits limits;
+
+private:
+  /// Makes `request`s of the test and steps until they are done; the seconds that took.
+  Result<double> run(const Test &test, StepObserver &observer);
+  Error submit(std::vector<int32_t> prompt, uint64_t newTokens);
+  Error fillDepth(const Test &test);
+  /// The higher of the row's limits and of what is reached now.
+  void probeAgain(BenchRow &row);
+
+  const Plan &plan;
+  const ReadProbe &probe;
+  const uint64_t features;
+  Engine &engine;
+  Pool &pool;
+  Scheduler scheduler;
   Listener nobody;
-  for (uint64_t i = 0; i < plan.sequences; ++i) {
-    Request request;
-    request.prompt = somePrompt(program.model.vocab, plan.prompt, 7 + i);
-    request.newTokens = plan.generate + 1; // the first comes with the prompt
-    request.ignoreEnd = true;
-    request.sampling.greedy = true;
-    if (Result<uint64_t> number = scheduler.submit(std::move(request), nobody); !number)
-      return number.takeError();
-  }
-  Figures mine;
-  double start = now();
-  uint64_t total = plan.prompt * plan.sequences;
-  for (uint64_t done = 0; done < total; done += engine.args.token_count) {
-    if (promptOps)
-      promptOps->start();
-    if (Error error = scheduler.step())
-      return error;
-    if (promptOps)
-      promptOps->stop();
-  }
-  mine.promptSeconds = now() - start;
-  start = now();
-  for (; !scheduler.idle(); ++mine.decodeSteps) {
-    if (decodeOps)
-      decodeOps->start();
-    if (Error error = scheduler.step())
-      return error;
-    if (decodeOps)
-      decodeOps->stop();
-  }
-  mine.decodeSeconds = now() - start;
-  figures.promptSeconds = std::min(figures.promptSeconds, mine.promptSeconds);
-  figures.decodeSeconds = std::min(figures.decodeSeconds, mine.decodeSeconds);
-  figures.decodeSteps = mine.decodeSteps;
+  std::vector<uint64_t> callsPerStep;
+  ReadFigure fastest{ReadFigure::Huge, 8, 0};
+  uint64_t runs = 0;
+};
+
+Error Bench::submit(std::vector<int32_t> prompt, uint64_t newTokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.newTokens = newTokens;
+  request.ignoreEnd = true;
+  request.sampling.greedy = true;
+  Result<uint64_t> number = scheduler.submit(std::move(request), nobody);
+  return number ? Error() : number.takeError();
+}
+
+Error Bench::prepare() {
+  limits.workers = pool.workers();
+  limits.reads = probe.measureAll(pool, 3);
+  for (const ReadFigure &figure : limits.reads)
+    if (figure.bytesPerSecond > fastest.bytesPerSecond)
+      fastest = figure;
+  limits.bytesPerSecond = fastest.bytesPerSecond;
+  limits.flopsPerSecond = measurePeakFlops(pool, features, 5);
+  limits.dotsPerSecond = measurePeakDots(pool, features, 5);
+  limits.barrierSeconds = measureBarrier(pool, 20);
+  OpTimer counter(engine, pool);
+  if (Error error = submit({0}, 1))
+    return error;
+  counter.start();
+  if (Error error = scheduler.step())
+    return error;
+  counter.stop();
+  callsPerStep = counter.calls();
   return {};
 }
 
-struct Rate {
-  double tokensPerSecond, bytesPerSecond, flopsPerSecond;
-};
-
-Rate rateOf(double tokens, const Work &work, double seconds) {
-  return {tokens / seconds, work.bytes / seconds, work.flops / seconds};
-}
-
-void writeRate(JsonWriter &json, const char *name, uint64_t tokens, double seconds, const Rate &rate, double bandwidth,
-               double peak) {
-  json.key(name);
-  json.beginObject();
-  json.key("tokens");
-  json.number(tokens);
-  json.key("seconds");
-  json.number(seconds, 6);
-  json.key("tokens_per_second");
-  json.number(rate.tokensPerSecond, 6);
-  json.key("gigabytes_per_second");
-  json.number(rate.bytesPerSecond * 1e-9, 6);
-  json.key("share_of_bandwidth");
-  json.number(rate.bytesPerSecond / bandwidth, 4);
-  json.key("gigaflops_per_second");
-  json.number(rate.flopsPerSecond * 1e-9, 6);
-  json.key("share_of_peak");
-  json.number(rate.flopsPerSecond / peak, 4);
-  json.endObject();
-}
-
-void printRate(Output &out, const char *name, uint64_t tokens, const Rate &rate, double bandwidth, double peak) {
-  out.print("%-7s %6" PRIu64 " tokens  %9.2f tok/s  %7.2f GB/s (%3.0f%%)  %8.2f GFLOP/s (%3.0f%%)\n", name, tokens,
-            rate.tokensPerSecond, rate.bytesPerSecond * 1e-9, 100 * rate.bytesPerSecond / bandwidth,
-            rate.flopsPerSecond * 1e-9, 100 * rate.flopsPerSecond / peak);
-}
-
-/// Ops with their share of the time, bytes and operations per second; `tokens` and `rows` are per step.
-void reportOps(Program &program, JsonWriter *json, const char *name, const OpTimer &timer, uint64_t tokens,
-               uint64_t rows, double contextSum, double steps) {
-  const ingot_rt_model &model = program.model;
-  double total = 0;
-  for (double seconds : timer.seconds)
-    total += seconds;
-  if (json) {
-    json->key(name);
-    json->beginArray();
-  } else
-    program.out.print("\n%s: per op\n", name);
-  for (uint64_t i = 0; i < model.op_count; ++i) {
-    if (timer.calls[i] == 0)
-      continue;
-    const ingot_rt_op &op = model.ops[i];
-    double seconds = timer.seconds[i], times = op.in_layer ? static_cast<double>(model.layers) : 1;
-    double bytes = static_cast<double>(op.bytes) * times * steps;
-    double flops = times * steps *
-                   (static_cast<double>(op.flops_per_token) * static_cast<double>(tokens) +
-                    static_cast<double>(op.flops_per_row) * static_cast<double>(rows) +
-                    static_cast<double>(op.flops_per_context) * contextSum);
-    if (json) {
-      json->beginObject();
-      json->key("op");
-      json->text(op.name);
-      json->key("kind");
-      json->text(op.kind);
-      json->key("calls");
-      json->number(timer.calls[i]);
-      json->key("seconds");
-      json->number(seconds, 6);
-      json->key("share");
-      json->number(seconds / total, 4);
-      json->key("gigabytes_per_second");
-      json->number(bytes / seconds * 1e-9, 6);
-      json->key("gigaflops_per_second");
-      json->number(flops / seconds * 1e-9, 6);
-      json->endObject();
-    } else
-      program.out.print("  %-28s %5.1f%%  %10.3f us a call  %7.2f GB/s  %8.2f GFLOP/s\n", op.name,
-                        100 * seconds / total, seconds / static_cast<double>(timer.calls[i]) * 1e6,
-                        bytes / seconds * 1e-9, flops / seconds * 1e-9);
+/// Computes the positions before the test, once: later runs find them in the cache.
+Error Bench::fillDepth(const Test &test) {
+  for (uint64_t i = 0; i < test.batch && test.depth != 0; ++i) {
+    std::vector<int32_t> prompt;
+    appendTokens(prompt, engine.model().vocab, test.depth, i);
+    if (Error error = submit(std::move(prompt), 1))
+      return error;
   }
-  if (json)
-    json->endArray();
+  return scheduler.runAll();
 }
 
-Result<Plan> readPlan(const Program &program, const Arguments &arguments, uint64_t context) {
-  Result<uint64_t> generate = arguments.number("gen-tokens", std::clamp<uint64_t>(context / 4, 1, 64), 1, context);
-  if (!generate)
-    return generate.takeError();
-  Result<uint64_t> prompt =
-      arguments.number("prompt-tokens", std::clamp<uint64_t>(context / 2, 1, 512), 1, program.model.max_context);
-  if (!prompt)
-    return prompt.takeError();
-  Result<uint64_t> sequences = arguments.number("sequences", 1, 1, program.model.max_batch);
-  if (!sequences)
-    return sequences.takeError();
+Result<double> Bench::run(const Test &test, StepObserver &observer) {
+  for (uint64_t i = 0; i < test.batch; ++i) {
+    std::vector<int32_t> prompt;
+    appendTokens(prompt, engine.model().vocab, test.depth, i);
+    // Fresh ones each time, which no cached prefix has; decoding starts with one.
+    appendTokens(prompt, engine.model().vocab, test.decodes ? 1 : test.fresh, (runs + 1) << 32 | i);
+    if (Error error = submit(std::move(prompt), test.decodes ? test.fresh : 1))
+      return error;
+  }
+  ++runs;
+  double seconds = 0;
+  while (!scheduler.idle()) {
+    observer.before();
+    double start = now();
+    if (Error error = scheduler.step())
+      return error;
+    seconds += now() - start;
+    observer.after();
+  }
+  return seconds;
+}
+
+void Bench::probeAgain(BenchRow &row) {
+  row.bytesPerSecond = std::max(row.bytesPerSecond, probe.measure(pool, fastest.pages, fastest.streams, 2));
+  row.flopsPerSecond = std::max(row.flopsPerSecond, measurePeakFlops(pool, features, 3));
+}
+
+Result<BenchRow> Bench::measure(const Test &test) {
+  BenchRow row;
+  row.test = test.name;
+  row.tokens = test.fresh;
+  row.depth = test.depth;
+  row.batch = test.batch;
+  row.workers = pool.workers();
+  note("%s of %" PRIu64 " tokens, depth %" PRIu64 ", batch %" PRIu64 ", %u workers", test.name, test.fresh, test.depth,
+       test.batch, row.workers);
+  if (Error error = fillDepth(test))
+    return error;
+  // A run that is not timed: memory is touched, and the work is added up.
+  AddWork adder(engine, callsPerStep);
+  if (Result<double> seconds = run(test, adder); !seconds)
+    return seconds.takeError();
+  row.work = adder.work;
+  row.steps = adder.steps;
+  probeAgain(row);
+  StepObserver nothing;
+  for (uint64_t i = 0; i < plan.repetitions; ++i) {
+    Result<double> seconds = run(test, nothing);
+    if (!seconds)
+      return seconds.takeError();
+    row.seconds.push_back(*seconds);
+  }
+  std::sort(row.seconds.begin(), row.seconds.end());
+  probeAgain(row);
+  if (!plan.perOp)
+    return row;
+  TimeBarriers barriers(pool);
+  if (Result<double> seconds = run(test, barriers); !seconds)
+    return seconds.takeError();
+  double waited = 0;
+  for (const WaitTime &time : barriers.waited)
+    waited += time.seconds;
+  row.barriersPerStep = static_cast<double>(barriers.waited[0].barriers) / static_cast<double>(barriers.steps);
+  row.barrierShare = waited / row.workers / barriers.seconds;
+  TimeOps ops(engine, pool);
+  if (Result<double> seconds = run(test, ops); !seconds)
+    return seconds.takeError();
+  row.ops = ops.timer.figures();
+  return row;
+}
+
+Result<Plan> readPlan(const Program &program, const Arguments &arguments) {
+  const ingot_rt_model &model = program.model;
+  Plan plan;
+  Result<uint64_t> context = arguments.number("ctx", model.max_context, 1, model.max_context);
   Result<uint64_t> repetitions = arguments.number("repetitions", 3, 1, 1000);
-  if (!repetitions)
-    return repetitions.takeError();
-  if (*prompt + *generate > context)
-    return makeUsageError("bench: a prompt of %" PRIu64 " and %" PRIu64
-                          " generated tokens do not fit the context of %" PRIu64,
-                          *prompt, *generate, context);
-  return Plan{*prompt, *generate, *sequences, *repetitions};
+  Result<std::vector<uint64_t>> depths = arguments.numbers("depth", {0}, 0, model.max_context);
+  Result<std::vector<uint64_t>> batches = arguments.numbers("batch", {1}, 1, model.max_batch);
+  Result<std::vector<uint64_t>> threads = arguments.numbers("threads", {findCores().allowed}, 1, maxWorkers);
+  for (Result<uint64_t> *number : {&context, &repetitions})
+    if (!*number)
+      return number->takeError();
+  for (Result<std::vector<uint64_t>> *list : {&depths, &batches, &threads})
+    if (!*list)
+      return list->takeError();
+  plan.repetitions = *repetitions;
+  plan.batches = *batches;
+  plan.threads = *threads;
+  uint64_t deepest = 0;
+  for (uint64_t depth : *depths) {
+    plan.depths.push_back(roundUp(depth, INGOT_RT_CACHE_BLOCK));
+    deepest = std::max(deepest, plan.depths.back());
+  }
+  uint64_t left = *context > deepest ? *context - deepest : 1;
+  Result<std::vector<uint64_t>> prompts =
+      arguments.numbers("prompt", {std::clamp<uint64_t>(left / 2, 1, 512)}, 0, model.max_context);
+  Result<std::vector<uint64_t>> generates =
+      arguments.numbers("gen", {std::clamp<uint64_t>(left / 4, 1, 64)}, 0, model.max_context);
+  for (Result<std::vector<uint64_t>> *list : {&prompts, &generates})
+    if (!*list)
+      return list->takeError();
+  plan.prompts = *prompts;
+  plan.generates = *generates;
+  uint64_t longest = 0;
+  for (uint64_t tokens : plan.prompts)
+    longest = std::max(longest, tokens);
+  for (uint64_t tokens : plan.generates)
+    longest = std::max(longest, tokens);
+  if (longest == 0)
+    return makeUsageError("bench: expected tokens to process or to generate, got 0 of both");
+  if (deepest + longest > *context)
+    return makeUsageError("bench: %" PRIu64 " tokens after %" PRIu64
+                          " cached positions do not fit the context of %" PRIu64,
+                          longest, deepest, *context);
+  plan.context = arguments.has("ctx") ? *context : deepest + longest;
+  plan.perOp = arguments.has("per-op") || arguments.has("plot");
+  return plan;
+}
+
+/// Every test of the plan with one number of workers.
+Error runTests(const Plan &plan, Bench &bench, Output *out, BenchReport &report) {
+  auto measure = [&](const Test &test) -> Error {
+    Result<BenchRow> row = bench.measure(test);
+    if (!row)
+      return row.takeError();
+    if (out)
+      printRow(*out, *row);
+    report.rows.push_back(std::move(*row));
+    return {};
+  };
+  for (uint64_t batch : plan.batches)
+    for (uint64_t depth : plan.depths) {
+      for (uint64_t tokens : plan.prompts)
+        if (tokens != 0)
+          if (Error error = measure({"prompt", false, tokens, depth, batch}))
+            return error;
+      for (uint64_t tokens : plan.generates)
+        if (tokens != 0)
+          if (Error error = measure({"decode", true, tokens, depth, batch}))
+            return error;
+    }
+  return {};
+}
+
+Error writePlot(const std::string &path, const BenchReport &report) {
+  FILE *file = fopen(path.c_str(), "wbe");
+  if (!file)
+    return makeError("%s: %s", path.c_str(), strerror(errno));
+  std::string svg = drawRoofline(report);
+  bool written = fwrite(svg.data(), 1, svg.size(), file) == svg.size();
+  if (fclose(file) != 0 || !written)
+    return makeError("%s: %s", path.c_str(), strerror(errno));
+  return {};
 }
 
 Error runBench(Program &program, const Arguments &arguments) {
-  Result<uint64_t> context = arguments.number("ctx", program.model.max_context, 1, program.model.max_context);
-  if (!context)
-    return context.takeError();
-  Result<Plan> plan = readPlan(program, arguments, *context);
+  Result<Plan> plan = readPlan(program, arguments);
   if (!plan)
     return plan.takeError();
   SessionNeeds needs;
-  needs.sequences = plan->sequences;
+  needs.sequences = *std::max_element(plan->batches.begin(), plan->batches.end());
+  needs.context = plan->context;
+  needs.workers = *std::max_element(plan->threads.begin(), plan->threads.end());
   Result<std::unique_ptr<Session>> opened = openSession(program, arguments, needs);
   if (!opened)
     return opened.takeError();
   Session &session = **opened;
-
-  // The probe's memory: well beyond the caches, within what is left.
-  uint64_t probeBytes = std::clamp<uint64_t>(findMemoryBudget().bytes / 4, uint64_t(64) << 20, uint64_t(1) << 30);
-  note("measuring this machine with %u workers", session.limits.workers);
-  Result<double> bandwidth = measureReadBandwidth(*session.pool, probeBytes, 5);
-  if (!bandwidth)
-    return bandwidth.takeError();
-  double peak = measurePeakFlops(*session.pool, session.variant->features, 5);
-
-  Figures figures;
-  for (uint64_t i = 0; i < plan->repetitions; ++i) {
-    note("run %" PRIu64 " of %" PRIu64, i + 1, plan->repetitions);
-    if (Error error = runOnce(program, *session.engine, *plan, figures, nullptr, nullptr))
-      return error;
-  }
-  // A prompt is computed in steps of at most max_step_tokens; each reads the parameters once.
-  uint64_t perStep = std::max<uint64_t>(1, session.limits.stepTokens / plan->sequences);
-  for (uint64_t at = 0; at < plan->prompt; at += perStep) {
-    uint64_t count = std::min(perStep, plan->prompt - at);
-    Work work = stepWork(program.model, plan->sequences, count, at, at + count == plan->prompt);
-    figures.promptWork.bytes += work.bytes;
-    figures.promptWork.flops += work.flops;
-  }
-  for (uint64_t i = 0; i < figures.decodeSteps; ++i) {
-    Work work = stepWork(program.model, plan->sequences, 1, plan->prompt + i, 1);
-    figures.decodeWork.bytes += work.bytes;
-    figures.decodeWork.flops += work.flops;
-  }
-  uint64_t promptTokens = plan->prompt * plan->sequences, decodeTokens = figures.decodeSteps * plan->sequences;
-  Rate prompt = rateOf(static_cast<double>(promptTokens), figures.promptWork, figures.promptSeconds);
-  Rate decode = rateOf(static_cast<double>(decodeTokens), figures.decodeWork, figures.decodeSeconds);
+  // Well beyond the caches, within what is left; there are two of them.
+  uint64_t probeBytes = std::clamp<uint64_t>(findMemoryBudget().bytes / 8, uint64_t(64) << 20, uint64_t(1) << 30);
+  Result<ReadProbe> probe = ReadProbe::create(*session.pool, probeBytes, session.weights.data, session.weights.bytes);
+  if (!probe)
+    return probe.takeError();
 
   bool json = arguments.has("json");
-  JsonWriter writer(program.out);
-  if (json) {
-    writer.beginObject();
-    writer.key("model");
-    writer.text(program.model.name);
-    writer.key("variant");
-    writer.text(session.variant->name);
-    writer.key("workers");
-    writer.number(uint64_t(session.limits.workers));
-    writer.key("sequences");
-    writer.number(plan->sequences);
-    writer.key("read_gigabytes_per_second");
-    writer.number(*bandwidth * 1e-9, 6);
-    writer.key("peak_gigaflops_per_second");
-    writer.number(peak * 1e-9, 6);
-    writeRate(writer, "prompt", promptTokens, figures.promptSeconds, prompt, *bandwidth, peak);
-    writeRate(writer, "decode", decodeTokens, figures.decodeSeconds, decode, *bandwidth, peak);
-  } else {
-    program.out.print("%s, %s, %u workers; this machine reads %.2f GB/s and computes %.2f f32 GFLOP/s\n",
-                      program.model.name, session.variant->name, session.limits.workers, *bandwidth * 1e-9,
-                      peak * 1e-9);
-    printRate(program.out, "prompt", promptTokens, prompt, *bandwidth, peak);
-    printRate(program.out, "decode", decodeTokens, decode, *bandwidth, peak);
-  }
-  if (arguments.has("per-op")) {
-    OpTimer promptOps(program.model, *session.engine), decodeOps(program.model, *session.engine);
-    Figures ignored;
-    if (Error error = runOnce(program, *session.engine, *plan, ignored, &promptOps, &decodeOps))
+  BenchReport report{program.model.name, session.variant->name, {}, {}};
+  if (!json)
+    program.out.print("%s, %s\n", program.model.name, session.variant->name);
+  for (uint64_t threads : plan->threads) {
+    // The weights and the probe's memory stay; workers, the cache and the arena are made anew.
+    session.engine.reset();
+    session.pool = std::make_unique<Pool>(static_cast<uint32_t>(threads), findCores().allowed);
+    SessionLimits limits = session.limits;
+    limits.workers = static_cast<uint32_t>(threads);
+    Result<std::unique_ptr<Engine>> engine =
+        Engine::create(program.model, *session.variant, session.weights.data, limits, *session.pool);
+    if (!engine)
+      return engine.takeError();
+    session.engine = std::move(*engine);
+    note("measuring this machine with %" PRIu64 " workers", threads);
+    Bench bench(*plan, *probe, session.variant->features, *session.engine, *session.pool);
+    if (Error error = bench.prepare())
       return error;
-    double promptContext = static_cast<double>(promptTokens) * static_cast<double>(plan->prompt + 1) / 2;
-    double decodeContext = static_cast<double>(plan->sequences) *
-                           (static_cast<double>(plan->prompt) + static_cast<double>(figures.decodeSteps + 1) / 2);
-    reportOps(program, json ? &writer : nullptr, "prompt_ops", promptOps, promptTokens, plan->sequences, promptContext,
-              1);
-    reportOps(program, json ? &writer : nullptr, "decode_ops", decodeOps, plan->sequences, plan->sequences,
-              decodeContext, static_cast<double>(figures.decodeSteps));
+    if (!json) {
+      printMachine(program.out, bench.limits);
+      printHeading(program.out);
+    }
+    report.machines.push_back(bench.limits);
+    size_t first = report.rows.size();
+    if (Error error = runTests(*plan, bench, json ? nullptr : &program.out, report))
+      return error;
+    for (size_t i = first; i < report.rows.size() && !json; ++i)
+      if (!report.rows[i].ops.empty())
+        printOps(program.out, report.rows[i]);
   }
-  if (json) {
-    writer.endObject();
-    program.out.write("\n");
-  }
+  if (json)
+    writeJson(program.out, report);
+  if (arguments.has("plot"))
+    return writePlot(arguments.text("plot"), report);
   return {};
 }
 
 } // namespace
 
 const VerbSpec benchVerb = {"bench",      "Measures prompt and decode speed, beside what the machine could do.",
-                            "[options]",  "-p 512 -n 64 --json",
+                            "[options]",  "--prompt 128,512 --gen 64 --depth 0,1024 --per-op",
                             benchOptions, nullptr,
                             runBench};
 

@@ -75,8 +75,12 @@ Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, cons
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
                                    bool enforce) {
   SessionLimits limits;
-  Result<uint64_t> threads = arguments.number("threads", findCores().allowed, 1, 1024);
-  Result<uint64_t> context = arguments.number("ctx", model.max_context, 1, model.max_context);
+  Result<uint64_t> threads = needs.workers;
+  if (needs.workers == 0)
+    threads = arguments.number("threads", findCores().allowed, 1, maxWorkers);
+  Result<uint64_t> context = needs.context;
+  if (needs.context == 0)
+    context = arguments.number("ctx", model.max_context, 1, model.max_context);
   if (!threads)
     return threads.takeError();
   if (!context)
@@ -89,7 +93,7 @@ Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments 
   limits.rows = std::clamp<uint64_t>(needs.rows, limits.sequences, limits.stepTokens);
 
   MemoryBudget budget = findMemoryBudget();
-  bool asked = arguments.has("ctx");
+  bool asked = needs.context != 0 || arguments.has("ctx");
   auto bytes = [&](uint64_t blocks) -> Result<uint64_t> {
     limits.blocks = blocks;
     Result<MemoryPlan> plan = planMemory(model, limits);

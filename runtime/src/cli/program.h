@@ -39,11 +39,16 @@ public:
   std::optional<Tokenizer> tokenizer;
 };
 
+/// Workers that --threads may ask for, at most.
+constexpr uint64_t maxWorkers = 1024;
+
 /// What a verb needs of a session.
 struct SessionNeeds {
   uint64_t sequences = 1;  ///< in one step
   uint64_t rows = 0;       ///< of logits in one step; 0: one for each sequence
   uint64_t stepTokens = 0; ///< 0: as compiled
+  uint64_t context = 0;    ///< positions of a sequence; 0: --ctx, or as many as fit
+  uint64_t workers = 0;    ///< 0: --threads, or the cores this process may use
 };
 
 /// A loaded model, ready to step. Members are in the order of their dependence.

@@ -6,6 +6,7 @@
 #include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 namespace ingot::rt {
@@ -40,7 +41,7 @@ void Signal::advance() {
     futex(current, FUTEX_WAKE, INT_MAX);
 }
 
-void Barrier::wait() {
+void Barrier::meet() {
   uint32_t round = phase.value();
   if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
     arrived.store(0, std::memory_order_relaxed); // published by advance, before anyone can come again
@@ -48,6 +49,18 @@ void Barrier::wait() {
     return;
   }
   phase.waitWhile(round, spins);
+}
+
+void Barrier::waitTimed(uint32_t worker) {
+  auto seconds = [] {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+  };
+  double start = seconds();
+  meet();
+  times[worker].seconds += seconds() - start;
+  ++times[worker].barriers;
 }
 
 Pool::Pool(uint32_t workers, uint32_t cores)
@@ -69,7 +82,7 @@ void Pool::run(void (*newFunction)(void *, uint32_t), void *newContext) {
   context = newContext;
   start.advance();
   function(context, 0);
-  finish.wait();
+  finish.wait(0);
 }
 
 void Pool::work(uint32_t worker) {
@@ -79,10 +92,12 @@ void Pool::work(uint32_t worker) {
     if (stopping)
       return;
     function(context, worker);
-    finish.wait();
+    finish.wait(worker);
   }
 }
 
 } // namespace ingot::rt
 
-extern "C" void ingot_rt_barrier(void *barrier, uint32_t) { static_cast<ingot::rt::Barrier *>(barrier)->wait(); }
+extern "C" void ingot_rt_barrier(void *barrier, uint32_t worker) {
+  static_cast<ingot::rt::Barrier *>(barrier)->wait(worker);
+}

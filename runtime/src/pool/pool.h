@@ -26,14 +26,31 @@ private:
   std::atomic<uint32_t> sleepers{0};
 };
 
+/// What a worker has waited for others at a barrier, while that is being measured.
+struct alignas(64) WaitTime {
+  double seconds = 0;
+  uint64_t barriers = 0; ///< passed
+};
+
 /// A barrier for a fixed number of workers. The last to arrive turns the phase; the phase's number tells one round from
 /// the next (the generalization of a reversing sense), so that the barrier can be entered again at once.
 class Barrier {
 public:
   explicit Barrier(uint32_t workers, uint32_t spins) : workers(workers), spins(spins) {}
-  void wait();
+  void wait(uint32_t worker) {
+    if (times) [[unlikely]]
+      waitTimed(worker);
+    else
+      meet();
+  }
+  /// Adds what worker w waits to times[w] ([workers]) from now on; null: no more. Nobody may be at the barrier.
+  void measure(WaitTime *newTimes) { times = newTimes; }
 
 private:
+  void meet();
+  void waitTimed(uint32_t worker);
+
+  WaitTime *times = nullptr;
   const uint32_t workers, spins;
   alignas(64) std::atomic<uint32_t> arrived{0};
   Signal phase;

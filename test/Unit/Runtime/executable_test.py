@@ -14,9 +14,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 BUILD = sys.argv.pop(1) if len(sys.argv) > 1 else "."
-VOCAB, CONTEXT = 67, 200
+VOCAB, CONTEXT, LAYERS = 67, 200, 2
+CACHE_BYTES = 2 * (6 + 16) * 4  # of a position in a layer: two heads of 6 keys and, padded to 16, 6 values, in f32
 
 
 class Case(unittest.TestCase):
@@ -211,15 +213,45 @@ class Verbs(Case):
         self.fails("logits: --trace needs all tokens in one step", "logits", "--tokens", ",".join(["1"] * 33), "--trace", folder)
 
     def test_bench(self):
-        out = self.json("bench", "-p", 20, "-n", 10, "-r", 1, "--per-op", "--sequences", 2)
-        self.assertEqual((out["prompt"]["tokens"], out["decode"]["tokens"]), (40, 20))
-        self.assertGreater(out["read_gigabytes_per_second"], 0.1)
-        self.assertGreater(out["peak_gigaflops_per_second"], 1)
-        self.assertAlmostEqual(sum(op["share"] for op in out["decode_ops"]), 1, places=2)
-        self.assertEqual({op["op"]: op["calls"] for op in out["decode_ops"]}["layer.qkv"], 2 * 10)
-        text, _ = self.run_exe("bench", "-p", 20, "-n", 4, "-r", 1)
-        self.assertIn("tok/s", text)
-        self.fails("bench: a prompt of 190 and 20 generated tokens do not fit the context of 200", "bench", "-p", 190, "-n", 20)
+        plot = os.path.join(self.work, "roofline.svg")
+        little = {"INGOT_MEMORY_LIMIT": str(600 << 20)}  # the probe takes what is left, up to much more than caches hold
+        out = self.json("bench", "--prompt", "20,40", "--gen", 10, "--depth", "0,60", "--batch", 2, "-r", 3, "-t", "1,2", "--plot", plot, env=little)
+        self.assertEqual([machine["workers"] for machine in out["machine"]], [1, 2])
+        for machine in out["machine"]:
+            self.assertGreater(machine["read_gigabytes_per_second"], 0.1)
+            self.assertGreater(machine["peak_gigaflops_per_second"], 1)
+            self.assertEqual(machine["read_gigabytes_per_second"], max(read["gigabytes_per_second"] for read in machine["reads"]))
+        expected = [(test, tokens, depth, 2, workers) for workers in (1, 2) for depth in (0, 64)
+                    for test, tokens in (("prompt", 20), ("prompt", 40), ("decode", 10))]
+        self.assertEqual([tuple(row[key] for key in ("test", "tokens", "depth", "batch", "workers")) for row in out["rows"]], expected)
+        for row in out["rows"]:
+            decodes = row["test"] == "decode"
+            self.assertEqual(row["repetitions"], 3)
+            self.assertLessEqual(row["seconds_min"], row["seconds"])
+            self.assertLessEqual(row["seconds"], row["seconds_max"])
+            self.assertAlmostEqual(row["tokens_per_second"] * row["seconds"], 2 * row["tokens"], delta=0.01 * row["tokens"])
+            self.assertAlmostEqual(sum(op["share"] for op in row["ops"]), 1, places=2)
+            # 40 prompt tokens of two sequences do not fit a step of 32: three are needed; decoding takes one a token.
+            steps = 10 if decodes else {20: 2, 40: 3}[row["tokens"]]
+            ops = {op["op"]: op for op in row["ops"]}
+            self.assertEqual(ops["layer.qkv"]["calls"], 2 * steps)
+            self.assertAlmostEqual(row["flops"], sum(op["flops"] for op in row["ops"]), delta=1)
+            self.assertAlmostEqual(row["bytes"], sum(op["bytes"] for op in row["ops"]), delta=1)
+            # Keys and values of all positions up to the step's own, of two sequences.
+            if decodes:
+                positions = sum(row["depth"] + i + 1 for i in range(10))
+                self.assertEqual(ops["layer.attention"]["bytes"], 2 * LAYERS * positions * CACHE_BYTES)
+        text, _ = self.run_exe("bench", "-p", 20, "-n", 4, "-r", 1, "--per-op", env=little)
+        for part in ("tok/s", "spread", "us waiting", "limit"):
+            self.assertIn(part, text)
+        with open(plot, encoding="utf-8") as f:
+            svg = f.read()
+        self.assertEqual(svg.count("<polyline"), 2)
+        self.assertGreaterEqual(svg.count("<circle"), 2 * len(expected))
+        xml.etree.ElementTree.fromstring(svg)
+        self.fails("bench: 20 tokens after 192 cached positions do not fit the context of 200", "bench", "-p", 5, "-n", 20, "-d", 190)
+        self.fails("--prompt: expected a whole number from 0 to 200, got ''", "bench", "--prompt", "5,")
+        self.fails("bench: expected tokens to process or to generate, got 0 of both", "bench", "-p", 0, "-n", 0)
 
     def test_info(self):
         info = self.json("info")
