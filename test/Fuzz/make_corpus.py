@@ -115,6 +115,14 @@ def main():
     kinds |= {"k10": value(10, bytes(8)), "k11": value(11, bytes(8)), "k12": value(12, bytes(8))}
     save("gguf", "metadata", gguf({**model("llama"), **kinds}, attention))
 
+    # A byte that seeds the cuts, then text: whole, broken at each length, the ends of the ranges.
+    save("utf8", "whole", b"\0" + "aé日🙂\U0010ffff\ud7ff\ue000".encode())
+    save("utf8", "broken", b"\1a\xf0\x9f\x99 \xe2\x82 \xc3 \x80\xff\xed\xa0\x80\xf4\x90\x80\x80\xc0\xaf\xe0\x9f\xbf\xf0\x8f\xbf\xbf\xe2")
+    # Number of stop strings, each with its length before it, a byte that seeds the cuts, text.
+    save("stop", "overlap", b"\2\3aab\2ba\7aaabaabaaab")
+    save("stop", "inside", b"\3\4abcd\2bc\1x\1zabzabcabcd")
+    save("stop", "characters", b"\1" + bytes([len("é🙂".encode())]) + "é🙂".encode() + b"\3" + "aéé🙃é🙂b".encode())
+
 
 if __name__ == "__main__":
     main()

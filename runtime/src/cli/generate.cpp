@@ -1,8 +1,7 @@
 // The verb generate: one request, or with --jsonl a stream of them.
+#include "cli/generation.h"
 #include "cli/verbs.h"
 
-#include "generation/text_stream.h"
-#include "ingot_rt/random.h"
 #include "scheduler/scheduler.h"
 #include "support/json.h"
 
@@ -12,7 +11,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 namespace ingot::rt {
@@ -24,16 +22,11 @@ constexpr OptionSpec generateOptions[] = {
     {"file f", "FILE", "read the prompt from FILE, or from stdin for -"},
     {"tokens", "IDS|@FILE|-", "the prompt as ids: 1,2,3"},
     {"raw", nullptr, "take the prompt as it is (always so in this version)"},
-    {"max-new-tokens n", "N", "most tokens to generate (default: to the end token, or until the context is full)"},
-    {"greedy", nullptr, "the likeliest token each time; the repetition penalty stays"},
-    {"temperature temp", "T", "0 is greedy"},
-    {"top-k", "K", "the K likeliest tokens, ties kept; 0: all"},
-    {"top-p", "P", "the likeliest tokens that together have probability P"},
-    {"min-p", "P", "tokens at least P times as likely as the likeliest"},
-    {"repetition-penalty", "R", "over prompt and output; 1: none"},
-    {"seed", "N", "of the random choices (default: a new one, reported)"},
-    {"stop", "TEXT", "end before TEXT appears; may be given again"},
-    {"ignore-eos", nullptr, "go on after an end token"},
+    INGOT_SAMPLING_OPTIONS,
+    {"echo", nullptr, "begin the text with the prompt's"},
+    {"logprobs", "N",
+     "log-probabilities of each token and of the N likeliest in its place, as the model has them before "
+     "penalty and temperature: in the JSON, else on stderr; with --echo the prompt's too"},
     {"chunk", "N", "compute at most N tokens of a prompt in a step"},
     {"json", nullptr, "print one JSON object: tokens, text, finish_reason, seed, timings"},
     {"jsonl", nullptr,
@@ -41,43 +34,6 @@ constexpr OptionSpec generateOptions[] = {
      "or tokens, option names; {\"cancel\": ID}"},
     INGOT_SESSION_OPTIONS,
 };
-
-/// Defaults of generation_config.json, or the reference's, overridden by what was given. A way of sampling that is
-/// asked for means that sampling is, whatever the default.
-Result<SamplingOptions> samplingOptions(const Program &program, const Arguments &arguments) {
-  SamplingOptions options;
-  const ingot_rt_generation_defaults *defaults = program.defaults;
-  bool samples = defaults && defaults->do_sample;
-  for (const char *name : {"temperature", "top-k", "top-p", "min-p"})
-    samples |= arguments.has(name);
-  options.greedy = arguments.has("greedy") || !samples;
-  Result<float> temperature = arguments.real("temperature", defaults ? defaults->temperature : 1);
-  Result<uint64_t> topK = arguments.number("top-k", defaults ? defaults->top_k : 50, 0, UINT64_MAX);
-  Result<float> topP = arguments.real("top-p", defaults ? defaults->top_p : 1);
-  Result<float> minP = arguments.real("min-p", defaults ? defaults->min_p : 0);
-  Result<float> penalty = arguments.real("repetition-penalty", defaults ? defaults->repetition_penalty : 1);
-  for (Result<float> *value : {&temperature, &topP, &minP, &penalty})
-    if (!*value)
-      return value->takeError();
-  if (!topK)
-    return topK.takeError();
-  options.temperature = *temperature;
-  options.topK = *topK;
-  options.topP = *topP;
-  options.minP = *minP;
-  options.repetitionPenalty = *penalty;
-  uint64_t random = 0;
-  if (!arguments.has("seed") && getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
-    random = static_cast<uint64_t>(now() * 1e9);
-  random &= (uint64_t(1) << 53) - 1; // readers of JSON that use doubles keep it exactly
-  Result<uint64_t> seed = arguments.number("seed", random, 0, UINT64_MAX);
-  if (!seed)
-    return seed.takeError();
-  options.seed = *seed;
-  if (Error error = options.check())
-    return error;
-  return options;
-}
 
 /// The prompt's ids from whichever option gives it.
 Result<std::vector<int32_t>> promptTokens(const Program &program, const Arguments &arguments) {
@@ -108,134 +64,49 @@ Result<std::vector<int32_t>> promptTokens(const Program &program, const Argument
   return ids;
 }
 
-/// How many tokens to generate: what was asked for, else what generation_config.json says, else to the context's end.
-Result<uint64_t> newTokens(const Program &program, const Arguments &arguments, uint64_t promptLength) {
-  uint64_t absent = UINT64_MAX;
-  if (const ingot_rt_generation_defaults *defaults = program.defaults) {
-    if (defaults->max_new_tokens >= 0)
-      absent = static_cast<uint64_t>(defaults->max_new_tokens);
-    else if (auto length = static_cast<uint64_t>(std::max<int64_t>(defaults->max_length, 0)); length > promptLength)
-      absent = length - promptLength;
-  }
-  return arguments.number("max-new-tokens", absent, 0, UINT64_MAX);
-}
+double perSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
-/// One request and what becomes of it.
-class Generation : public Listener {
-public:
-  Generation(Program &program, std::vector<std::string> stops, bool streams)
-      : program(program), filter(std::move(stops)), streams(streams) {
-    if (program.tokenizer)
-      decoder.emplace(*program.tokenizer, /*skipSpecial=*/true);
-  }
-
-  bool onToken(uint64_t, int32_t token) override {
-    if (decoder)
-      show(filter.push(decoder->push(token)));
-    else if (streams) {
-      program.out.print(first ? "%d" : ",%d", token);
-      program.out.flush();
-    }
-    first = false;
-    return filter.stopped();
-  }
-
-  void onFinish(const Completion &completion) override {
-    if (decoder) {
-      show(filter.push(decoder->finish()));
-      show(filter.finish());
-    }
-    result = completion;
-    finished = true;
-  }
-
-  void show(const std::string &piece) {
-    text += piece;
-    if (streams && !piece.empty()) {
-      program.out.write(piece);
-      program.out.flush();
-    }
-  }
-
-  /// The members of the JSON object that --json and --jsonl share.
-  void write(JsonWriter &json) const {
-    json.key("tokens");
-    json.tokens(result.tokens.data(), result.tokens.size());
-    json.key("text");
-    if (program.tokenizer)
-      json.text(text);
-    else
-      json.null();
-    json.key("finish_reason");
-    json.text(finishName(result.reason));
-    json.key("seed");
-    json.number(seed);
-    json.key("timings");
-    json.beginObject();
-    json.key("prompt_tokens");
-    json.number(result.promptTokens);
-    json.key("reused_tokens");
-    json.number(result.reusedTokens);
-    json.key("prompt_seconds");
-    json.number(result.promptSeconds, 6);
-    json.key("generated_tokens");
-    json.number(static_cast<uint64_t>(result.tokens.size()));
-    json.key("decode_seconds");
-    json.number(result.decodeSeconds, 6);
-    json.endObject();
-  }
-
-  Program &program;
-  std::optional<StreamDecoder> decoder;
-  StopFilter filter;
-  const bool streams;
-  std::string text;
-  Completion result;
-  uint64_t seed = 0;
-  JsonValue id; ///< of --jsonl
-  bool first = true, finished = false;
-};
-
-Result<Request> makeRequest(const Program &program, const Arguments &arguments, std::vector<int32_t> prompt) {
-  Request request;
-  Result<uint64_t> count = newTokens(program, arguments, prompt.size());
+/// How the command line asks for a request's text.
+Result<TextOptions> textOptions(const Program &program, const Arguments &arguments, std::vector<std::string> stops) {
+  if (Error error = checkStops(program, stops))
+    return error;
+  Result<std::optional<uint64_t>> count = logProbabilityCount(program, arguments);
   if (!count)
     return count.takeError();
-  Result<SamplingOptions> sampling = samplingOptions(program, arguments);
-  if (!sampling)
-    return sampling.takeError();
-  request.prompt = std::move(prompt);
-  request.newTokens = *count;
-  request.sampling = *sampling;
-  request.ignoreEnd = arguments.has("ignore-eos");
-  return request;
+  return TextOptions{.stops = std::move(stops), .echo = arguments.has("echo"), .logProbabilities = *count};
 }
 
-double perSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+/// A row of logits for each token of a prompt takes memory; then steps are as long as 64 MiB of rows allow.
+uint64_t rowsNeeded(const Program &program, const TextOptions &options, uint64_t promptTokens) {
+  return options.echo && options.logProbabilities ? std::min(rowsAtOnce(program.model), promptTokens) : 0;
+}
 
 Error generateOne(Program &program, const Arguments &arguments) {
   Result<std::vector<int32_t>> prompt = promptTokens(program, arguments);
   if (!prompt)
     return prompt.takeError();
-  Result<Request> request = makeRequest(program, arguments, std::move(*prompt));
+  Result<TextOptions> options = textOptions(program, arguments, arguments.texts("stop"));
+  if (!options)
+    return options.takeError();
+  bool json = arguments.has("json");
+  options->streams = !json;
+  SessionNeeds needs;
+  needs.rows = rowsNeeded(program, *options, prompt->size());
+  Generation generation(program, std::move(*options));
+  Result<Request> request = generation.request(arguments, std::move(*prompt));
   if (!request)
     return request.takeError();
   Result<uint64_t> chunk = arguments.number("chunk", 0, 1, UINT64_MAX);
   if (!chunk)
     return chunk.takeError();
-  if (arguments.has("stop") && !program.tokenizer)
-    return program.needTokenizer().takeError();
-  Result<std::unique_ptr<Session>> session = openSession(program, arguments, SessionNeeds());
+  Result<std::unique_ptr<Session>> session = openSession(program, arguments, needs);
   if (!session)
     return session.takeError();
-  bool json = arguments.has("json");
   Scheduler scheduler(*(*session)->engine, {.chunk = *chunk, .endTokens = program.endTokens});
-  Generation generation(program, arguments.texts("stop"), !json);
-  generation.seed = request->sampling.seed;
-  bool greedy = request->sampling.picksLargest();
   Result<uint64_t> number = scheduler.submit(std::move(*request), generation);
   if (!number)
     return number.takeError();
+  generation.begin();
   while (!scheduler.idle()) {
     if (Error error = scheduler.step())
       return error;
@@ -254,8 +125,9 @@ Error generateOne(Program &program, const Arguments &arguments) {
   program.out.write("\n");
   program.out.flush(); // before what follows on stderr
   if (!json) {
+    generation.noteScores();
     uint64_t decoded = result.tokens.empty() ? 0 : result.tokens.size() - 1;
-    std::string seed = greedy ? "" : formatText("; seed %" PRIu64, generation.seed);
+    std::string seed = generation.greedy ? "" : formatText("; seed %" PRIu64, generation.seed);
     note("prompt: %" PRIu64 " tokens, %.1f tok/s; generated: %zu tokens, %.1f tok/s; end: %s%s", result.promptTokens,
          perSecond(result.promptTokens, result.promptSeconds), result.tokens.size(),
          perSecond(decoded, result.decodeSeconds), finishName(result.reason), seed.c_str());
@@ -364,9 +236,9 @@ private:
   }
 
   void cancel(const JsonValue &id) {
-    for (size_t i = 0; i < generations.size(); ++i)
-      if (!generations[i]->finished && sameId(generations[i]->id, id)) {
-        scheduler.cancel(numbers[i]);
+    for (const Active &one : active)
+      if (!one.generation->finished && sameId(one.id, id)) {
+        scheduler.cancel(one.number);
         return report();
       }
     fail(id, "cancel: no such request is going on");
@@ -374,9 +246,9 @@ private:
 
   /// A key that is the long name of an option: true or false for a switch, else a number.
   static Error addOption(Arguments &to, const std::string &key, const JsonValue &value) {
-    static const std::vector<std::string> switches = {"greedy", "ignore-eos", "raw"};
+    static const std::vector<std::string> switches = {"greedy", "ignore-eos", "raw", "echo"};
     static const std::vector<std::string> numbers = {"max-new-tokens", "temperature",        "top-k", "top-p",
-                                                     "min-p",          "repetition-penalty", "seed"};
+                                                     "min-p",          "repetition-penalty", "seed",  "logprobs"};
     std::string name = optionName(generateVerb, key);
     if (std::find(switches.begin(), switches.end(), name) != switches.end()) {
       if (value.kind != JsonValue::Kind::Boolean)
@@ -419,63 +291,70 @@ private:
         text = true;
         tokenizer->encode(member.text, EncodeOptions(), prompt);
       } else if (key == "stop") {
-        if (!program.tokenizer)
-          return program.needTokenizer().takeError();
         stops.clear();
         if (member.kind == Kind::String)
           stops.push_back(member.text);
-        for (const JsonValue &item : member.items)
+        else if (member.kind != Kind::Array)
+          return makeError("stop: expected a string or a list of strings");
+        for (const JsonValue &item : member.items) {
+          if (item.kind != Kind::String)
+            return makeError("stop: expected a string or a list of strings");
           stops.push_back(item.text);
+        }
       } else if (Error error = addOption(mine, key, member))
         return error;
     }
     if (given == text)
       return makeError("expected either prompt or tokens");
-    Result<Request> request = makeRequest(program, mine, std::move(prompt));
+    Result<TextOptions> options = textOptions(program, mine, std::move(stops));
+    if (!options)
+      return options.takeError();
+    auto generation = std::make_unique<Generation>(program, std::move(*options));
+    Result<Request> request = generation->request(mine, std::move(prompt));
     if (!request)
       return request.takeError();
-    auto generation = std::make_unique<Generation>(program, std::move(stops), /*streams=*/false);
-    generation->seed = request->sampling.seed;
-    generation->id = id;
     Result<uint64_t> number = scheduler.submit(std::move(*request), *generation);
     if (!number)
       return number.takeError();
-    generations.push_back(std::move(generation));
-    numbers.push_back(*number);
+    generation->begin();
+    active.push_back({*number, id, std::move(generation)});
     return {};
   }
 
   void report() {
-    for (size_t i = 0; i < generations.size();) {
-      const Generation &generation = *generations[i];
-      if (!generation.finished) {
-        ++i;
+    for (const Active &one : active) {
+      const Generation &generation = *one.generation;
+      if (!generation.finished)
+        continue;
+      if (generation.result.reason == Finish::Failed) {
+        fail(one.id, generation.result.error);
         continue;
       }
-      if (generation.result.reason == Finish::Failed)
-        fail(generation.id, generation.result.error);
-      else {
-        JsonWriter json(program.out);
-        json.beginObject();
-        json.key("id");
-        writeValue(json, generation.id);
-        generation.write(json);
-        json.endObject();
-        program.out.write("\n");
-        program.out.flush();
-      }
-      generations.erase(generations.begin() + static_cast<ptrdiff_t>(i));
-      numbers.erase(numbers.begin() + static_cast<ptrdiff_t>(i));
+      JsonWriter json(program.out);
+      json.beginObject();
+      json.key("id");
+      writeValue(json, one.id);
+      generation.write(json);
+      json.endObject();
+      program.out.write("\n");
+      program.out.flush();
     }
+    std::erase_if(active, [](const Active &one) { return one.generation->finished; });
   }
+
+  /// A request that goes on.
+  struct Active {
+    uint64_t number; ///< the scheduler's
+    JsonValue id;    ///< as its line gave it
+    std::unique_ptr<Generation> generation;
+  };
 
   Program &program;
   const Arguments &arguments;
   Scheduler &scheduler;
   bool open = true;
   std::string pending;
-  std::vector<std::unique_ptr<Generation>> generations;
-  std::vector<uint64_t> numbers; ///< the scheduler's, of each generation
+  std::vector<Active> active;
   uint64_t failures = 0;
 };
 

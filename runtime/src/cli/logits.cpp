@@ -1,6 +1,7 @@
 // The verbs that look at rows of logits: logits, loss and perplexity.
 #include "cli/verbs.h"
 
+#include "generation/log_probability.h"
 #include "scheduler/scheduler.h"
 #include "support/checked.h"
 #include "support/hash.h"
@@ -11,6 +12,8 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstring>
+#include <numeric>
+#include <span>
 #include <sys/stat.h>
 
 namespace ingot::rt {
@@ -39,15 +42,11 @@ constexpr OptionSpec lossOptions[] = {
 constexpr OptionSpec perplexityOptions[] = {
     {"file f", "FILE|-", "the text"},
     {"tokens", "IDS|@FILE|-", "the text as ids"},
-    {"window", "N", "tokens scored in one go (default: 2048, at most the context)"},
-    {"json", nullptr, "one object: perplexity, loss, count"},
+    {"stride", "N",
+     "tokens scored in each window of a text that is longer than the context (default: half the context)"},
+    {"json", nullptr, "one object: perplexity, loss, count, ctx, stride, windows"},
     INGOT_SESSION_OPTIONS,
 };
-
-/// Rows of logits that a step may leave: as many as fit in 64 MiB, so that a large vocabulary costs steps, not memory.
-uint64_t rowsAtOnce(const ingot_rt_model &model) {
-  return std::max<uint64_t>(1, (uint64_t(64) << 20) / (4 * roundUp(model.vocab, INGOT_RT_PANEL)));
-}
 
 /// Hands rows on in the order of sequences and positions, though steps compute several sequences at a time: rows of
 /// later sequences wait in memory, or only their hashes where that is all that is wanted.
@@ -351,47 +350,74 @@ Error runLogits(Program &program, const Arguments &arguments) {
   return printer.finish();
 }
 
-/// Adds up -log p(label of the next position) over rows.
-class LossSum : public Listener {
-public:
-  LossSum(uint64_t vocab, const std::vector<std::vector<int32_t>> &labels)
-      : vocab(vocab), labels(labels), sums(labels.size()), counts(labels.size()) {}
-
-  void onRow(uint64_t request, uint64_t position, const float *logits) override {
-    uint64_t sequence = request - 1;
-    if (position + 1 >= labels[sequence].size() || labels[sequence][position + 1] == ignored)
-      return;
-    double largest = logits[0], sum = 0;
-    for (uint64_t i = 1; i < vocab; ++i)
-      largest = std::max(largest, static_cast<double>(logits[i]));
-    for (uint64_t i = 0; i < vocab; ++i)
-      sum += std::exp(static_cast<double>(logits[i]) - largest);
-    double logit = logits[labels[sequence][position + 1]];
-    sums[sequence] += std::log(sum) + largest - logit;
-    ++counts[sequence];
-  }
-
+/// Sequences whose tokens are scored. A label of -100 is not; a token is scored from the row before it, so the first of
+/// each sequence never is.
+struct Scored {
   static constexpr int32_t ignored = -100;
+  std::vector<int32_t> tokens, labels; ///< equally many
 
-  const uint64_t vocab;
-  const std::vector<std::vector<int32_t>> &labels;
-  std::vector<double> sums;     ///< per sequence
-  std::vector<uint64_t> counts; ///< kept labels per sequence
+  /// The first row that a label is scored from; the last row if there is none.
+  uint64_t firstRow() const {
+    uint64_t label = 1;
+    while (label + 1 < labels.size() && labels[label] == ignored)
+      ++label;
+    return label - 1;
+  }
 };
 
-Result<LossSum> sumLoss(Program &program, const Arguments &arguments,
-                        const std::vector<std::vector<int32_t>> &sequences,
-                        const std::vector<std::vector<int32_t>> &labels, uint64_t chunk) {
-  SessionNeeds needs;
-  needs.sequences = sequences.size();
-  needs.rows = std::min(rowsAtOnce(program.model), totalTokens(sequences));
-  Result<std::unique_ptr<Session>> session = openSession(program, arguments, needs);
-  if (!session)
-    return session.takeError();
-  LossSum loss(program.model.vocab, labels);
-  if (Error error = computeRows(**session, sequences, Request::Rows::Every, chunk, loss))
-    return error;
-  return loss;
+/// Adds up -log p(label of the next position) over rows, in float64 from the float32 logits.
+class LossSum : public Listener {
+public:
+  explicit LossSum(uint64_t vocab) : vocab(vocab) {}
+
+  /// Scores these from now on; the scheduler's next request is the first of them.
+  void expect(std::span<const Scored> sequences, uint64_t nextRequest) {
+    current = sequences;
+    firstRequest = nextRequest;
+    sums.resize(sums.size() + sequences.size());
+    counts.resize(sums.size());
+  }
+
+  void onRow(uint64_t request, uint64_t position, const float *logits) override {
+    uint64_t sequence = request - firstRequest;
+    const std::vector<int32_t> &labels = current[sequence].labels;
+    if (position + 1 >= labels.size() || labels[position + 1] == Scored::ignored)
+      return;
+    size_t total = sums.size() - current.size() + sequence;
+    sums[total] += logSumExp(logits, vocab) - static_cast<double>(logits[labels[position + 1]]);
+    ++counts[total];
+  }
+
+  double sum() const { return std::accumulate(sums.begin(), sums.end(), 0.0); }
+  uint64_t count() const { return std::accumulate(counts.begin(), counts.end(), uint64_t(0)); }
+
+  std::vector<double> sums;     ///< per sequence
+  std::vector<uint64_t> counts; ///< kept labels per sequence
+
+private:
+  const uint64_t vocab;
+  std::span<const Scored> current;
+  uint64_t firstRequest = 1;
+};
+
+/// Scores sequences together, as far as the model's batch goes.
+Error addLoss(Scheduler &scheduler, std::span<const Scored> sequences, uint64_t &requests, LossSum &loss) {
+  loss.expect(sequences, requests + 1);
+  for (const Scored &sequence : sequences) {
+    Request request;
+    request.prompt = sequence.tokens;
+    request.rows = Request::Rows::Every;
+    request.rowsFrom = sequence.firstRow();
+    Result<uint64_t> number = scheduler.submit(std::move(request), loss);
+    if (!number) {
+      Error error = number.takeError();
+      return sequences.size() == 1 ? std::move(error)
+                                   : makeError("sequence %zu: %s", static_cast<size_t>(&sequence - sequences.data()),
+                                               error.message().c_str());
+    }
+    requests = *number;
+  }
+  return scheduler.runAll();
 }
 
 Error runLoss(Program &program, const Arguments &arguments) {
@@ -413,21 +439,29 @@ Error runLoss(Program &program, const Arguments &arguments) {
     if (list.size() != (*sequences)[i].size())
       return makeUsageError("loss: sequence %zu has %zu tokens and %zu labels", i, (*sequences)[i].size(), list.size());
     for (size_t at = 0; at < list.size(); ++at) {
-      if (list[at] != LossSum::ignored && (list[at] < 0 || static_cast<uint64_t>(list[at]) >= program.model.vocab))
+      if (list[at] != Scored::ignored && (list[at] < 0 || static_cast<uint64_t>(list[at]) >= program.model.vocab))
         return makeError("loss: label %zu of sequence %zu: expected -100 or 0 to %" PRIu64 ", got %d", at, i,
                          program.model.vocab - 1, list[at]);
-      kept += at != 0 && list[at] != LossSum::ignored;
+      kept += at != 0 && list[at] != Scored::ignored;
     }
   }
   if (kept == 0)
     return makeError("loss: no label is left: the first of each sequence has nothing before it, -100 is left out");
-  Result<LossSum> loss = sumLoss(program, arguments, *sequences, *labels, *chunk);
-  if (!loss)
-    return loss.takeError();
-  double sum = 0;
-  for (double one : loss->sums)
-    sum += one;
-  double mean = sum / static_cast<double>(kept);
+  std::vector<Scored> scored;
+  for (size_t i = 0; i < sequences->size(); ++i)
+    scored.push_back({(*sequences)[i], (*labels)[i]});
+  SessionNeeds needs;
+  needs.sequences = sequences->size();
+  needs.rows = std::min(rowsAtOnce(program.model), totalTokens(*sequences));
+  Result<std::unique_ptr<Session>> session = openSession(program, arguments, needs);
+  if (!session)
+    return session.takeError();
+  Scheduler scheduler(*(*session)->engine, {.chunk = *chunk, .reusePrefixes = false});
+  LossSum loss(program.model.vocab);
+  uint64_t requests = 0;
+  if (Error error = addLoss(scheduler, scored, requests, loss))
+    return error;
+  double mean = loss.sum() / static_cast<double>(kept);
   if (!arguments.has("json")) {
     program.out.print("%.9g\n", mean);
     note("mean over %" PRIu64 " labels of %zu sequences", kept, sequences->size());
@@ -444,9 +478,9 @@ Error runLoss(Program &program, const Arguments &arguments) {
   for (size_t i = 0; i < sequences->size(); ++i) {
     json.beginObject();
     json.key("loss");
-    json.number(loss->sums[i] / static_cast<double>(loss->counts[i]), 9); // null where no label is left
+    json.number(loss.sums[i] / static_cast<double>(loss.counts[i]), 9); // null where no label is left
     json.key("count");
-    json.number(loss->counts[i]);
+    json.number(loss.counts[i]);
     json.endObject();
   }
   json.endArray();
@@ -455,7 +489,10 @@ Error runLoss(Program &program, const Arguments &arguments) {
   return {};
 }
 
-Error runPerplexity(Program &program, const Arguments &arguments) {
+/// The text of `perplexity` as ids, as the tokenizer gives them to the model.
+Result<std::vector<int32_t>> textTokens(const Program &program, const Arguments &arguments) {
+  if (arguments.has("tokens") == arguments.has("file"))
+    return makeUsageError("perplexity: one of -f FILE and --tokens is needed");
   std::vector<int32_t> ids;
   if (arguments.has("tokens")) {
     Result<std::vector<std::vector<int32_t>>> lists = readTokenLists(arguments, "tokens");
@@ -464,38 +501,79 @@ Error runPerplexity(Program &program, const Arguments &arguments) {
     if (lists->size() != 1)
       return makeUsageError("perplexity: --tokens: expected one sequence, got %zu", lists->size());
     ids = std::move(lists->front());
-  } else if (arguments.has("file")) {
-    Result<std::string> text = readText(arguments.text("file"));
-    if (!text)
-      return text.takeError();
+  } else {
     Result<Tokenizer> tokenizer = program.needTokenizer();
     if (!tokenizer)
       return tokenizer.takeError();
+    Result<std::string> text = readText(arguments.text("file"));
+    if (!text)
+      return text.takeError();
     tokenizer->encode(*text, EncodeOptions(), ids);
-  } else
-    return makeUsageError("perplexity: -f FILE or --tokens is needed");
-  uint64_t most = program.model.max_context;
-  Result<uint64_t> window = arguments.number("window", std::min<uint64_t>(2048, most), 2, most);
-  if (!window)
-    return window.takeError();
+  }
   if (ids.size() < 2)
     return makeError("perplexity: the text has %zu tokens; at least 2 are needed", ids.size());
-  // Windows one after the other, each on its own: the first token of each has nothing before it and is not scored. A
-  // last window of one token is left out.
-  std::vector<std::vector<int32_t>> windows;
-  for (size_t at = 0; at + 1 < ids.size(); at += *window)
-    windows.emplace_back(ids.begin() + static_cast<ptrdiff_t>(at),
-                         ids.begin() + static_cast<ptrdiff_t>(std::min<size_t>(ids.size(), at + *window)));
-  double sum = 0;
-  uint64_t count = 0;
-  Result<LossSum> loss = sumLoss(program, arguments, windows, windows, 0);
-  if (!loss)
-    return loss.takeError();
-  for (size_t i = 0; i < windows.size(); ++i) {
-    sum += loss->sums[i];
-    count += loss->counts[i];
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || static_cast<uint64_t>(ids[i]) >= program.model.vocab)
+      return makeError("perplexity: token %zu: id %d is out of range: expected 0 to %" PRIu64, i, ids[i],
+                       program.model.vocab - 1);
+  return ids;
+}
+
+/// Scores every token of a text but the first, once. A text longer than the context is taken in windows of `context`
+/// tokens that start `stride` apart, each computed anew; a window scores what the one before it did not, so that a
+/// token has at least context - stride tokens before it (transformers' documentation, "Perplexity of fixed-length
+/// models").
+Error scoreWindows(Scheduler &scheduler, const std::vector<int32_t> &ids, uint64_t context, uint64_t stride,
+                   uint64_t together, LossSum &loss) {
+  uint64_t requests = 0, scoredTo = 1;
+  std::vector<Scored> windows;
+  for (uint64_t begin = 0; scoredTo < ids.size(); begin += stride) {
+    uint64_t end = std::min<uint64_t>(ids.size(), begin + context);
+    Scored window;
+    window.tokens.assign(ids.begin() + static_cast<ptrdiff_t>(begin), ids.begin() + static_cast<ptrdiff_t>(end));
+    window.labels = window.tokens;
+    std::fill_n(window.labels.begin(), scoredTo - begin, Scored::ignored);
+    windows.push_back(std::move(window));
+    scoredTo = end;
+    if (windows.size() < together && scoredTo < ids.size())
+      continue;
+    if (Error error = addLoss(scheduler, windows, requests, loss))
+      return error;
+    windows.clear();
   }
-  double mean = sum / static_cast<double>(count);
+  return {};
+}
+
+Error runPerplexity(Program &program, const Arguments &arguments) {
+  Result<std::vector<int32_t>> ids = textTokens(program, arguments);
+  if (!ids)
+    return ids.takeError();
+  SessionNeeds needs;
+  needs.rows = std::min<uint64_t>(rowsAtOnce(program.model), ids->size());
+  Result<uint64_t> asked = arguments.number("ctx", program.model.max_context, 2, program.model.max_context);
+  Result<uint64_t> stride = arguments.number("stride", 0, 1, UINT64_MAX);
+  if (!asked)
+    return asked.takeError();
+  if (!stride)
+    return stride.takeError();
+  bool windowed = ids->size() > *asked;
+  if (windowed) // short windows are computed together
+    needs.sequences = std::max<uint64_t>(1, program.model.max_step_tokens / *asked);
+  Result<std::unique_ptr<Session>> session = openSession(program, arguments, needs);
+  if (!session)
+    return session.takeError();
+  const SessionLimits &limits = (*session)->limits; // the context may have been reduced
+  uint64_t context = limits.context;
+  if (arguments.has("stride") && *stride >= context)
+    return makeUsageError("perplexity: --stride: expected less than the context of %" PRIu64 ", got %" PRIu64, context,
+                          *stride);
+  if (!arguments.has("stride"))
+    stride = std::max<uint64_t>(1, context / 2);
+  Scheduler scheduler(*(*session)->engine, {.reusePrefixes = false});
+  LossSum loss(program.model.vocab);
+  if (Error error = scoreWindows(scheduler, *ids, context, *stride, limits.sequences, loss))
+    return error;
+  double mean = loss.sum() / static_cast<double>(loss.count());
   if (arguments.has("json")) {
     JsonWriter json(program.out);
     json.beginObject();
@@ -504,13 +582,24 @@ Error runPerplexity(Program &program, const Arguments &arguments) {
     json.key("loss");
     json.number(mean, 9);
     json.key("count");
-    json.number(count);
+    json.number(loss.count());
+    json.key("ctx");
+    json.number(context);
+    json.key("stride");
+    json.number(*stride);
+    json.key("windows");
+    json.number(static_cast<uint64_t>(loss.sums.size()));
     json.endObject();
     program.out.write("\n");
     return {};
   }
   program.out.print("%.6g\n", std::exp(mean));
-  note("over %" PRIu64 " tokens in %zu windows of at most %" PRIu64, count, windows.size(), *window);
+  program.out.flush();
+  if (loss.sums.size() == 1)
+    note("over %" PRIu64 " tokens in one go", loss.count());
+  else
+    note("over %" PRIu64 " tokens in %zu windows of %" PRIu64 ", %" PRIu64 " apart", loss.count(), loss.sums.size(),
+         context, *stride);
   return {};
 }
 
@@ -532,9 +621,12 @@ const VerbSpec lossVerb = {"loss",
                            nullptr,
                            runLoss};
 
-const VerbSpec perplexityVerb = {"perplexity",        "exp of the mean of -log p(next token) over a text.",
-                                 "-f FILE [options]", "-f book.txt --window 1024",
-                                 perplexityOptions,   nullptr,
+const VerbSpec perplexityVerb = {"perplexity",
+                                 "exp of the mean of -log p(next token) over a text.",
+                                 "-f FILE | --tokens IDS [options]",
+                                 "-f book.txt --ctx 1024 --stride 512",
+                                 perplexityOptions,
+                                 nullptr,
                                  runPerplexity};
 
 } // namespace ingot::rt

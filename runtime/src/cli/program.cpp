@@ -72,6 +72,10 @@ Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, cons
   return chooseVariant(model, cpuFeatures(), forced);
 }
 
+uint64_t rowsAtOnce(const ingot_rt_model &model) {
+  return std::max<uint64_t>(1, (uint64_t(64) << 20) / (4 * roundUp(model.vocab, INGOT_RT_PANEL)));
+}
+
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
                                    bool enforce) {
   SessionLimits limits;

@@ -68,6 +68,9 @@ struct Session {
       {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},                    \
       {"help h", nullptr, "this text"}
 
+/// Rows of logits that a step may leave where every row is wanted: as many as fit in 64 MiB, so that a large vocabulary
+/// costs steps, not memory.
+uint64_t rowsAtOnce(const ingot_rt_model &model);
 /// Chooses limits: context and cache as given, or as much as fits. With `enforce` a reduction is told on stderr, and
 /// what cannot fit is an error that names both numbers; without, limits that do not fit are returned as they were asked
 /// for.

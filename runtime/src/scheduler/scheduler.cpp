@@ -55,6 +55,7 @@ Result<uint64_t> Scheduler::submit(Request request, Listener &listener) {
     return makeError("the prompt has %" PRIu64 " tokens, more than the context of %" PRIu64, length, context);
   if (Error error = request.sampling.check())
     return error;
+  request.rowsFrom = std::min(request.rowsFrom, length - 1);
   uint64_t limit = std::min(request.newTokens, context - length + 1);
   // The last token that is generated is never computed on.
   uint64_t positions = length + (limit == 0 ? 0 : limit - 1);
@@ -150,7 +151,7 @@ void Scheduler::addToBatch(Sequence &sequence, uint64_t most) {
   uint64_t count = std::min({most, sequence.pending(), engine.limits().stepTokens - args.token_count});
   uint64_t rowsLeft = engine.limits().rows - args.row_count;
   if (sequence.everyRow())
-    count = std::min(count, rowsLeft);
+    count = std::min(count, sequence.rowless() + rowsLeft);
   else if (count == sequence.pending() && sequence.wantsLastRow() && rowsLeft == 0)
     --count;
   if (count == 0)
@@ -163,7 +164,7 @@ void Scheduler::addToBatch(Sequence &sequence, uint64_t most) {
   bool last = count == sequence.pending() && sequence.wantsLastRow();
   sequence.count = count;
   sequence.firstRow = args.row_count;
-  sequence.rowCount = sequence.everyRow() ? count : last ? 1 : 0;
+  sequence.rowCount = sequence.everyRow() ? count - std::min(count, sequence.rowless()) : last ? 1 : 0;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t at = args.token_count + i;
     engine.tokens[at] = sequence.tokens[first + i];
@@ -227,9 +228,11 @@ void Scheduler::deliver(Sequence &sequence) {
   uint64_t promptTokens = sequence.completion.promptTokens;
   bool generated = sequence.tokens.size() != promptTokens; // then prompt rows are only seen when recomputed
   if (sequence.everyRow()) {
-    for (uint64_t i = 0; i < sequence.count && !generated; ++i)
-      sequence.listener.onRow(sequence.completion.request, first + i, logits + i * engine.args.logits_stride);
-    logits += (sequence.count - 1) * engine.args.logits_stride;
+    uint64_t firstRow = first + sequence.count - sequence.rowCount;
+    for (uint64_t i = 0; i < sequence.rowCount && !generated; ++i)
+      sequence.listener.onRow(sequence.completion.request, firstRow + i, logits + i * engine.args.logits_stride);
+    if (done)
+      logits += (sequence.rowCount - 1) * engine.args.logits_stride;
   } else if (done && sequence.request.rows == Request::Rows::Last && !generated)
     sequence.listener.onRow(sequence.completion.request, promptTokens - 1, logits);
   if (!done)
@@ -247,6 +250,8 @@ void Scheduler::deliver(Sequence &sequence) {
 /// Chooses the next token from the last row; true when it was the last one, with the reason set.
 bool Scheduler::takeToken(Sequence &sequence, float *logits) {
   Completion &completion = sequence.completion;
+  if (sequence.request.showLogits)
+    sequence.listener.onLogits(completion.request, logits);
   Result<int32_t> token = sampler.choose(logits, sequence.request.sampling, sequence.seen, completion.tokens.size());
   if (!token) {
     completion.reason = Finish::Failed;

@@ -11,6 +11,7 @@
 #include "sampler/sampler.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <string>
@@ -35,6 +36,8 @@ struct Request {
   bool ignoreEnd = false;      ///< go on after an end token
   /// Which of the prompt's rows of logits the listener gets.
   enum class Rows { None, Last, Every } rows = Rows::None;
+  uint64_t rowsFrom = 0;   ///< with Rows::Every: the rows of positions from this one on, the last one always
+  bool showLogits = false; ///< show the listener the row that each generated token is chosen from
   SamplingOptions sampling;
 };
 
@@ -54,6 +57,8 @@ public:
   virtual ~Listener() = default;
   /// The logits [vocab] of the prompt's token at `position`, as Request::rows asks.
   virtual void onRow(uint64_t request, uint64_t position, const float *logits) {}
+  /// The logits [vocab] that the next generated token is chosen from, before anything is done to them.
+  virtual void onLogits(uint64_t request, const float *logits) {}
   /// A generated token. Returning true ends the request.
   virtual bool onToken(uint64_t request, int32_t token) { return false; }
   virtual void onFinish(const Completion &completion) {}
@@ -101,6 +106,8 @@ private:
 
     uint64_t pending() const { return tokens.size() - cache.length(); }
     bool everyRow() const { return request.rows == Request::Rows::Every; }
+    /// With every row wanted: how many of the pending tokens come before the first that is.
+    uint64_t rowless() const { return std::max(cache.length(), request.rowsFrom) - cache.length(); }
     bool wantsLastRow() const { return limit != 0 || request.rows != Request::Rows::None; }
     uint64_t blocksToCome() const;
   };

@@ -1,7 +1,6 @@
-// Random weights in every layout and type, against the definition; choice of CPU variants; stop strings.
+// Random weights in every layout and type, against the definition; choice of CPU variants.
 #include "payload/payload.h"
 
-#include "generation/text_stream.h"
 #include "ingot_rt/random.h"
 #include "platform/cpu.h"
 #include "platform/machine.h"
@@ -129,34 +128,6 @@ TEST(Machine, LimitsAreSane) {
   EXPECT_GT(findMemoryBudget().bytes, uint64_t(1) << 20);
   double start = now();
   EXPECT_GE(now(), start);
-}
-
-/// What is shown when `text` comes in pieces of `size`.
-std::string filtered(const std::vector<std::string> &stops, const std::string &text, size_t size, bool &stopped) {
-  StopFilter filter(stops);
-  std::string shown;
-  for (size_t at = 0; at < text.size() && !filter.stopped(); at += size)
-    shown += filter.push(text.substr(at, size));
-  stopped = filter.stopped();
-  return shown + filter.finish();
-}
-
-TEST(StopFilter, ShowsWhatComesBeforeTheStopString) {
-  for (size_t size : {1, 2, 3, 100}) {
-    bool stopped;
-    EXPECT_EQ(filtered({"END"}, "some text ENEND more", size, stopped), "some text EN");
-    EXPECT_TRUE(stopped);
-    EXPECT_EQ(filtered({"END"}, "some text EN", size, stopped), "some text EN") << "an unfinished one is text";
-    EXPECT_FALSE(stopped);
-    EXPECT_EQ(filtered({"aab"}, "aaab", size, stopped), "a");
-    EXPECT_EQ(filtered({}, "text", size, stopped), "text");
-    EXPECT_EQ(filtered({""}, "text", size, stopped), "text");
-    EXPECT_FALSE(stopped);
-    EXPECT_EQ(filtered({"xyz", "\n"}, "a xy\nb", size, stopped), "a xy");
-  }
-  StopFilter filter({"stop"});
-  EXPECT_EQ(filter.push("text st"), "text ");
-  EXPECT_EQ(filter.push("art"), "start");
 }
 
 } // namespace
