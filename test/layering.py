@@ -24,7 +24,7 @@ KINDS = {
     "ingot_rt/random.h": "random",
     "runtime/": "runtime", "tools/": "tools", "test/": "test",
     "mlir/": "mlir", "mlir-c/": "mlir", "llvm/": "llvm", "llvm-c/": "llvm", "lld/": "lld", "nlohmann/": "json",
-    "gtest/": "gtest", "gmock/": "gtest", "pcre2.h": "textlib", "utf8proc.h": "textlib", "xxhash.h": "xxhash",
+    "gtest/": "gtest", "gmock/": "gtest", "pcre2.h": "textlib", "utf8proc.h": "textlib", "xxhash.h": "xxhash", "histedit.h": "editline",
     "cuda.h": "cuda", "cuda_runtime.h": "cuda",
 }
 SYSTEM = re.compile(r"(?:(?:sys|linux|arpa|netinet|asm|bits)/)?[A-Za-z0-9_]+(?:\.h)?$")  # C++ standard library, POSIX
@@ -46,7 +46,7 @@ MAY = {
     "compiler/Target/": COMPILER | RT_HEADERS | {"mlir", "llvm", "lld", "xxhash"},
     "compiler/Pipelines/": COMPILER | RT_HEADERS | {"mlir", "llvm", "lld", "xxhash"},
     "models/": {"import", "dialects", "llvm", "architecture", "models"},
-    "runtime/": RT_HEADERS | {"runtime", "cuda", "textlib", "xxhash"},
+    "runtime/": RT_HEADERS | {"runtime", "cuda", "textlib", "xxhash", "editline"},
     "tools/": None,  # all
     "test/": None,
 }

@@ -170,12 +170,26 @@ void SequenceCache::advance(uint64_t length, const int32_t *tokens) {
   }
 }
 
-uint64_t SequenceCache::truncate(uint64_t length) {
+void SequenceCache::swap(SequenceCache &other) {
+  std::swap(filled, other.filled);
+  std::swap(start, other.start);
+  table.swap(other.table);
+  names.swap(other.names);
+}
+
+uint64_t SequenceCache::truncate(uint64_t length, const CopyBlock &copy) {
   if (length >= filled)
     return filled;
   uint64_t kept = length / blockPositions;
   // A block that was not full is still this sequence's alone and stays.
   bool partial = length % blockPositions != 0 && kept >= names.size();
+  if (length % blockPositions != 0 && !partial && copy)
+    if (int32_t own = pool.allocate(); own != BlockPool::none) {
+      copy(table[kept], own);
+      pool.release(table[kept]);
+      table[kept] = own;
+      partial = true;
+    }
   filled = partial ? length : kept * blockPositions;
   while (table.size() > ceilDiv(filled, blockPositions)) {
     pool.release(table.back());

@@ -11,6 +11,7 @@
 #include "support/hash.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace ingot::rt {
@@ -88,9 +89,14 @@ public:
   int64_t slot(uint64_t position) const;
   /// Positions up to `length` have been written; `tokens` is the whole sequence. Publishes the blocks that became full.
   void advance(uint64_t length, const int32_t *tokens);
-  /// Keeps at most the first `length` positions. A full block is immutable, so where `length` lies inside one the cache
-  /// is cut at that block's start: the new length is returned, and the positions from there on are computed again.
-  uint64_t truncate(uint64_t length);
+  /// Copies what block `from` holds to block `to`.
+  using CopyBlock = std::function<void(int32_t from, int32_t to)>;
+  /// Keeps at most the first `length` positions; returns how many are left. A full block is immutable, so where
+  /// `length` lies inside one, `copy` gives the sequence a block of its own. Without `copy`, or where the pool has no
+  /// block left, the cache is cut at the block's start, and the positions from there on are computed again.
+  uint64_t truncate(uint64_t length, const CopyBlock &copy = nullptr);
+  /// Exchanges everything with a cache of the same pool and model.
+  void swap(SequenceCache &other);
   /// Gives everything back and starts a chain of names for `regime`.
   void clear(int32_t regime);
 

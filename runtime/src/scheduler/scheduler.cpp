@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 
 namespace ingot::rt {
 
@@ -87,6 +88,8 @@ void Scheduler::finish(Sequence &sequence, Finish reason) {
   completion.reason = reason;
   if (sequence.prompted != 0)
     completion.decodeSeconds = now() - sequence.prompted;
+  if (sequence.request.conversation != 0 && sequence.cache.length() != 0)
+    keep(sequence);
   sequence.cache.clear(0);
   // Out of the lists before the listener hears of it: it may submit the next request.
   std::unique_ptr<Sequence> owner;
@@ -119,12 +122,52 @@ bool Scheduler::cancel(uint64_t request) {
   return false;
 }
 
-/// Gives the sequence a place if the cache is sure to hold it to its end beside those already running.
+/// Leaves what the sequence has computed to the next of its conversation.
+void Scheduler::keep(Sequence &sequence) {
+  uint64_t conversation = sequence.request.conversation;
+  kept.erase(conversation);
+  Kept &mine = kept.try_emplace(conversation, pool, engine.limits().context, engine.model().cache_id).first->second;
+  mine.tokens = std::move(sequence.tokens);
+  mine.regime = sequence.regime;
+  mine.request = sequence.completion.request;
+  mine.tokens.resize(sequence.cache.length());
+  mine.cache.swap(sequence.cache);
+}
+
+/// Takes up what the conversation has computed of the sequence's text, unless more of it is found among published
+/// blocks.
+void Scheduler::takeUp(Sequence &sequence) {
+  auto found = kept.find(sequence.request.conversation);
+  if (found == kept.end())
+    return;
+  Kept &mine = found->second;
+  // At least the last token is computed, since its row is wanted.
+  uint64_t most = std::min(mine.tokens.size(), sequence.tokens.size() - 1);
+  auto [end, other] =
+      std::mismatch(mine.tokens.begin(), mine.tokens.begin() + static_cast<ptrdiff_t>(most), sequence.tokens.begin());
+  auto common = static_cast<uint64_t>(end - mine.tokens.begin());
+  if (mine.regime == sequence.regime && !sequence.everyRow() && common > sequence.cache.length()) {
+    sequence.cache.swap(mine.cache);
+    uint8_t *cache = engine.args.cache;
+    uint64_t bytes = engine.model().cache_groups[0].block_bytes;
+    sequence.completion.reusedTokens = sequence.cache.truncate(common, [&](int32_t from, int32_t to) {
+      memcpy(cache + static_cast<uint64_t>(to) * bytes, cache + static_cast<uint64_t>(from) * bytes, bytes);
+    });
+  }
+  kept.erase(found);
+}
+
+/// Gives the sequence a place if the cache is sure to hold it to its end beside those already running. What is kept for
+/// conversations gives way, the one that was longest idle first.
 bool Scheduler::admit(Sequence &sequence) {
   prepare(sequence);
+  takeUp(sequence);
   uint64_t promised = sequence.blocksToCome();
   for (const auto &other : running)
     promised += other->blocksToCome();
+  while (promised > pool.available() && !kept.empty())
+    kept.erase(std::min_element(kept.begin(), kept.end(),
+                                [](const auto &a, const auto &b) { return a.second.request < b.second.request; }));
   if (promised <= pool.available())
     return true;
   sequence.cache.clear(sequence.regime);

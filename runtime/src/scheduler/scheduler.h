@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct Request {
   bool ignoreEnd = false;      ///< go on after an end token
   /// Which of the prompt's rows of logits the listener gets.
   enum class Rows { None, Last, Every } rows = Rows::None;
+  /// A name for requests whose prompts continue each other, 0: none. What one of them computed is kept for the next,
+  /// which then computes only what its prompt does not share with it; whole blocks are shared without a name, too.
+  uint64_t conversation = 0;
   uint64_t rowsFrom = 0;   ///< with Rows::Every: the rows of positions from this one on, the last one always
   bool showLogits = false; ///< show the listener the row that each generated token is chosen from
   SamplingOptions sampling;
@@ -83,6 +87,8 @@ public:
   Error step();
   /// Steps until nothing is left to do.
   Error runAll();
+  /// Gives back what is kept for a conversation.
+  void forget(uint64_t conversation) { kept.erase(conversation); }
   bool idle() const { return waiting.empty() && running.empty(); }
 
   uint64_t steps() const { return stepCount; }
@@ -112,6 +118,17 @@ private:
     uint64_t blocksToCome() const;
   };
 
+  /// What a conversation has computed.
+  struct Kept {
+    Kept(BlockPool &pool, uint64_t context, uint64_t model) : cache(pool, context, model) {}
+    SequenceCache cache;
+    std::vector<int32_t> tokens; ///< [cache.length()]
+    int32_t regime = 0;
+    uint64_t request = 0; ///< the last of the conversation
+  };
+
+  void keep(Sequence &sequence);
+  void takeUp(Sequence &sequence);
   bool admit(Sequence &sequence);
   void prepare(Sequence &sequence);
   void addToBatch(Sequence &sequence, uint64_t most);
@@ -124,6 +141,7 @@ private:
   const SchedulerOptions options;
   BlockPool pool;
   Sampler sampler;
+  std::map<uint64_t, Kept> kept; ///< by conversation
   std::deque<std::unique_ptr<Sequence>> waiting;
   std::vector<std::unique_ptr<Sequence>> running; ///< at most limits.sequences
   std::vector<Sequence *> batch;                  ///< of the current step, in order

@@ -388,4 +388,84 @@ TEST(Engine, PlansItsMemory) {
   EXPECT_FALSE(planMemory(huge, limits));
 }
 
+/// The next request of a conversation computes what its prompt has beyond the last one's, to the token.
+TEST(Scheduler, AConversationComputesOnlyWhatIsNew) {
+  Fixture fixture, fresh; // a session's cache is one scheduler's
+  fixture.open();
+  fresh.open();
+  Recorder recorder;
+  Scheduler scheduler(*fixture.engine, {});
+  auto next = [&](std::vector<int32_t> prompt, uint64_t count, uint64_t conversation = 7) {
+    Request request = generating(prompt, count, Request::Rows::Last);
+    request.conversation = conversation;
+    Result<uint64_t> number = scheduler.submit(std::move(request), recorder);
+    EXPECT_TRUE(number) << number.takeError().message();
+    EXPECT_FALSE(scheduler.runAll());
+    Recorder expected = alone(fresh, generating(prompt, count, Request::Rows::Last));
+    EXPECT_EQ(recorder.done[*number].tokens, expected.done[1].tokens);
+    EXPECT_EQ(recorder.rows[*number], expected.rows[1]) << "the same bits";
+    return recorder.done[*number];
+  };
+  std::vector<int32_t> prompt = text(5, 70);
+  Completion first = next(prompt, 6);
+  EXPECT_EQ(first.reusedTokens, 0u);
+  // The last generated token was never computed on.
+  std::vector<int32_t> longer = prompt;
+  longer.insert(longer.end(), first.tokens.begin(), first.tokens.end());
+  std::vector<int32_t> question = text(6, 9);
+  longer.insert(longer.end(), question.begin(), question.end());
+  Completion second = next(longer, 6);
+  EXPECT_EQ(second.reusedTokens, 75u);
+  EXPECT_EQ(next(longer, 6).reusedTokens, 84u) << "again: all but the last";
+  // Another text from inside a full block on; the block itself stays as it was for whoever else has it.
+  std::vector<int32_t> changed = longer;
+  changed[40] = (changed[40] + 1) % reference::vocab;
+  EXPECT_EQ(next(changed, 6).reusedTokens, 40u);
+  EXPECT_EQ(next(longer, 6, 0).reusedTokens, 64u) << "no conversation: whole blocks";
+  EXPECT_EQ(next(longer, 6, 8).reusedTokens, 64u) << "another one";
+  EXPECT_EQ(next(changed, 3).reusedTokens, 84u);
+  EXPECT_EQ(next({prompt.begin(), prompt.begin() + 10}, 3).reusedTokens, 9u) << "a shorter one";
+  EXPECT_EQ(next(longer, 3).reusedTokens, 64u) << "what others published, where that is more";
+}
+
+TEST(Scheduler, ACancelledConversationKeepsWhatItComputed) {
+  Fixture fixture;
+  fixture.open();
+  Recorder recorder;
+  Scheduler scheduler(*fixture.engine, {.chunk = 16});
+  Request request = generating(text(5, 100), 50);
+  request.conversation = 1;
+  Request again = request;
+  Result<uint64_t> number = scheduler.submit(std::move(request), recorder);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_FALSE(scheduler.step());
+  scheduler.cancel(*number);
+  EXPECT_EQ(recorder.done[*number].reason, Finish::Cancelled);
+  again.newTokens = 2;
+  number = scheduler.submit(std::move(again), recorder);
+  ASSERT_FALSE(scheduler.runAll());
+  EXPECT_EQ(recorder.done[*number].reusedTokens, 48u);
+}
+
+/// What conversations keep gives way to requests that need the room.
+TEST(Scheduler, KeptConversationsGiveWay) {
+  Fixture fixture;
+  fixture.limits.blocks = 4;
+  fixture.open();
+  Recorder recorder;
+  Scheduler scheduler(*fixture.engine, {});
+  for (uint64_t i = 1; i <= 6; ++i) {
+    Request request = generating(text(i, 100), 20);
+    request.conversation = i;
+    Result<uint64_t> number = scheduler.submit(std::move(request), recorder);
+    ASSERT_TRUE(number);
+    ASSERT_FALSE(scheduler.runAll());
+    EXPECT_EQ(recorder.done[*number].tokens.size(), 20u);
+  }
+  EXPECT_EQ(scheduler.blocks().available(), 0u);
+  for (uint64_t i = 1; i <= 6; ++i)
+    scheduler.forget(i);
+  EXPECT_EQ(scheduler.blocks().available(), 4u) << "no block is lost";
+}
+
 } // namespace

@@ -1,0 +1,238 @@
+// libedit, its history, and reads that an interrupt ends.
+#include "terminal/line_editor.h"
+
+#include "terminal/history_file.h"
+#include "tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <histedit.h>
+#include <unistd.h>
+
+namespace ingot::rt {
+
+namespace {
+
+volatile sig_atomic_t interrupts = 0, resized = 0;
+
+constexpr int historyEntries = 1000;
+
+/// stdin as it is; an interrupt ends a read.
+class PlainLines : public LineSource {
+public:
+  explicit PlainLines(bool prompts) : prompts(prompts) {}
+
+  LineResult read(const std::string &prompt, std::string &line) override {
+    if (prompts && write(1, prompt.data(), prompt.size()) < 0)
+      return LineResult::End;
+    for (;;) {
+      if (size_t end = buffer.find('\n'); end != std::string::npos) {
+        line = buffer.substr(0, end);
+        buffer.erase(0, end + 1);
+        return LineResult::Line;
+      }
+      char bytes[4096];
+      ssize_t count = ::read(0, bytes, sizeof bytes);
+      if (count > 0) {
+        buffer.append(bytes, static_cast<size_t>(count));
+        continue;
+      }
+      if (count < 0 && errno == EINTR) {
+        if (interrupts == 0)
+          continue;
+        buffer.clear();
+        return LineResult::Interrupted;
+      }
+      line = std::exchange(buffer, "");
+      return line.empty() ? LineResult::End : LineResult::Line;
+    }
+  }
+
+private:
+  const bool prompts;
+  std::string buffer;
+};
+
+/// The next character for libedit; 1, 0 at the end, -1 for an error or an interrupt.
+int nextCharacter(EditLine *editor, wchar_t *to) {
+  char bytes[4];
+  for (size_t count = 0;;) {
+    ssize_t got = read(0, bytes + count, 1);
+    if (got < 0 && errno == EINTR) {
+      if (interrupts != 0)
+        return -1;
+      if (resized) {
+        resized = 0;
+        el_resize(editor);
+      }
+      continue;
+    }
+    if (got <= 0)
+      return static_cast<int>(got);
+    ++count;
+    Utf8Step step = readUtf8(bytes, bytes + count);
+    if (step.kind == Utf8Step::Kind::Incomplete)
+      continue;
+    if (step.kind == Utf8Step::Kind::Broken) { // not a character; what broke it may start one
+      bytes[0] = bytes[count - 1];
+      count = count > 1 && step.length < count ? 1 : 0;
+      if (count == 1 && readUtf8(bytes, bytes + 1).kind == Utf8Step::Kind::Valid) {
+        *to = static_cast<wchar_t>(bytes[0]);
+        return 1;
+      }
+      continue;
+    }
+    *to = static_cast<wchar_t>(step.codePoint);
+    return 1;
+  }
+}
+
+unsigned char insertLineFeed(EditLine *editor, int) {
+  return el_winsertstr(editor, L"\n") == 0 ? CC_REFRESH : CC_ERROR;
+}
+
+/// Text between the marks of a bracketed paste is inserted as it is: its line feeds end no line.
+unsigned char insertPasted(EditLine *editor, int) {
+  static const wchar_t end[] = L"\033[201~";
+  constexpr size_t endLength = sizeof end / sizeof *end - 1;
+  std::wstring text;
+  while (text.size() < endLength || text.compare(text.size() - endLength, endLength, end) != 0) {
+    wchar_t c;
+    if (el_wgetc(editor, &c) != 1)
+      return CC_EOF;
+    text += c == L'\r' ? L'\n' : c;
+  }
+  text.resize(text.size() - endLength);
+  std::erase_if(text, [](wchar_t c) { return c < 32 && c != L'\n' && c != L'\t'; });
+  if (!text.empty() && el_winsertstr(editor, text.c_str()) != 0)
+    return CC_ERROR;
+  return CC_REFRESH;
+}
+
+class EditedLines : public LineSource {
+public:
+  explicit EditedLines(std::string path) : path(std::move(path)) {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { resized = 1; };
+    sigaction(SIGWINCH, &action, nullptr);
+    editor = el_init("ingot", stdin, stdout, stderr);
+    past = history_init();
+    HistEvent event;
+    history(past, &event, H_SETSIZE, historyEntries);
+    el_set(editor, EL_CLIENTDATA, this);
+    el_set(editor, EL_HIST, history, past);
+    el_set(
+        editor, EL_PROMPT, +[](EditLine *one) {
+          EditedLines *self = nullptr;
+          el_get(one, EL_CLIENTDATA, &self);
+          return self->prompt.data();
+        });
+    el_set(editor, EL_EDITOR, "emacs");
+    el_set(editor, EL_SIGNAL, 0);
+    el_wset(editor, EL_GETCFN, nextCharacter);
+    el_set(editor, EL_ADDFN, "ingot-line-feed", "Insert a line feed", insertLineFeed);
+    el_set(editor, EL_ADDFN, "ingot-paste", "Insert pasted text", insertPasted);
+    const char *const bindings[][2] = {{"\\e^M", "ingot-line-feed"},  {"\\e^J", "ingot-line-feed"},
+                                       {"\\e[200~", "ingot-paste"},   {"^R", "em-inc-search-prev"},
+                                       {"^W", "ed-delete-prev-word"}, {"\\e[1;5C", "em-next-word"},
+                                       {"\\e[1;5D", "ed-prev-word"},  {"\\e[1~", "ed-move-to-beg"},
+                                       {"\\e[4~", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}};
+    for (const auto &[key, command] : bindings)
+      el_set(editor, EL_BIND, key, command, nullptr);
+    if (this->path.empty())
+      return;
+    if (Error error = trimHistory(this->path, historyEntries))
+      tell(error);
+    Result<std::vector<std::string>> entries = readHistory(this->path, historyEntries);
+    if (!entries)
+      tell(entries.takeError());
+    else
+      for (const std::string &entry : *entries)
+        history(past, &event, H_ENTER, entry.c_str());
+  }
+
+  ~EditedLines() override {
+    history_end(past);
+    el_end(editor);
+  }
+  EditedLines(const EditedLines &) = delete;
+  EditedLines &operator=(const EditedLines &) = delete;
+
+  LineResult read(const std::string &newPrompt, std::string &line) override {
+    prompt = newPrompt;
+    bracketedPaste(true);
+    int count = 0;
+    const char *text = el_gets(editor, &count);
+    bracketedPaste(false);
+    if (!text || count <= 0) {
+      fputc('\n', stdout); // the cursor stands behind what was typed
+      fflush(stdout);
+      return interrupts != 0 ? LineResult::Interrupted : LineResult::End;
+    }
+    line.assign(text, static_cast<size_t>(count));
+    if (line.ends_with('\n'))
+      line.pop_back();
+    return LineResult::Line;
+  }
+
+  void remember(const std::string &entry) override {
+    if (entry.empty() || entry == last)
+      return;
+    last = entry;
+    HistEvent event;
+    history(past, &event, H_ENTER, entry.c_str());
+    if (!path.empty())
+      if (Error error = addHistory(path, entry))
+        tell(error);
+  }
+
+private:
+  static void bracketedPaste(bool on) {
+    fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+    fflush(stdout);
+  }
+
+  /// Without its file the history works still; that is said once.
+  void tell(const Error &error) {
+    fprintf(stderr, "note: the history is not kept: %s\n", error.message().c_str());
+    path.clear();
+  }
+
+  std::string path, prompt, last;
+  EditLine *editor;
+  History *past;
+};
+
+} // namespace
+
+std::unique_ptr<LineSource> plainLines(bool prompts) { return std::make_unique<PlainLines>(prompts); }
+
+std::unique_ptr<LineSource> editedLines(const std::string &history) {
+  const char *terminal = getenv("TERM");
+  if (!terminal || !*terminal || strcmp(terminal, "dumb") == 0)
+    return nullptr;
+  return std::make_unique<EditedLines>(history);
+}
+
+void catchInterrupts() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) {
+    // Twice without being heard: the program is busy and shall end.
+    interrupts = interrupts + 1;
+    if (interrupts > 2)
+      _exit(130);
+  };
+  sigaction(SIGINT, &action, nullptr); // without SA_RESTART: reads end
+}
+
+int takeInterrupts() {
+  int count = interrupts;
+  interrupts = 0;
+  return count;
+}
+
+} // namespace ingot::rt
