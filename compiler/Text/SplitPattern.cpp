@@ -66,7 +66,7 @@ bool isNullable(const Node &node) {
 
 class Parser {
 public:
-  explicit Parser(StringRef pattern) : pattern(pattern) {}
+  Parser(StringRef pattern, PatternDialect dialect) : pattern(pattern), dialect(dialect) {}
 
   Expected<NodePtr> parse() {
     NodePtr node = alternatives(/*ignoreCase=*/false, /*depth=*/0);
@@ -345,7 +345,7 @@ private:
       set = *generalCategory("Nd");
       break;
     case 'w':
-      set = patternWord();
+      set = dialect == PatternDialect::Rust ? addedTokenWord() : patternWord();
       break;
     default:
       at = start;
@@ -451,6 +451,7 @@ private:
   }
 
   StringRef pattern;
+  PatternDialect dialect;
   size_t at = 0;
   /// The letter before, if it was a literal read without regard to case.
   uint32_t lastLetter = 0;
@@ -675,8 +676,8 @@ Expected<SplitAutomaton> compileTree(const Node &root) {
 
 } // namespace
 
-Expected<SplitAutomaton> ingot::compilePattern(StringRef pattern) {
-  Expected<NodePtr> tree = Parser(pattern).parse();
+Expected<SplitAutomaton> ingot::compilePattern(StringRef pattern, PatternDialect dialect) {
+  Expected<NodePtr> tree = Parser(pattern, dialect).parse();
   if (!tree)
     return tree.takeError();
   return compileTree(**tree);
@@ -692,6 +693,39 @@ Expected<SplitAutomaton> ingot::compileLiteral(StringRef text) {
   for (UTF32 c : ArrayRef(codePoints.data(), to))
     tree->children.push_back(makeNode(Node::Kind::Set, CodePointSet{{c, c}}));
   return compileTree(*tree);
+}
+
+/// The end of the match at `at`; nothing if there is none.
+static std::optional<size_t> matchAt(const SplitAutomaton &automaton, ArrayRef<uint32_t> text, size_t at) {
+  std::optional<size_t> found;
+  uint32_t state = INGOT_RT_TOK_START;
+  for (;; ++at) {
+    const uint32_t group = at < text.size() ? automaton.classOf[text[at]] : automaton.classes - 1;
+    const uint16_t next = automaton.transitions[state * automaton.classes + group];
+    if (next & INGOT_RT_TOK_ACCEPT)
+      found = at;
+    state = next & ~INGOT_RT_TOK_ACCEPT;
+    if (state == INGOT_RT_TOK_DEAD || at >= text.size())
+      return found;
+  }
+}
+
+bool ingot::matchesEmpty(const SplitAutomaton &automaton) {
+  for (uint32_t group = 0; group < automaton.classes; ++group)
+    if (automaton.transitions[INGOT_RT_TOK_START * automaton.classes + group] & INGOT_RT_TOK_ACCEPT)
+      return true;
+  return false;
+}
+
+std::vector<std::pair<size_t, size_t>> ingot::findMatches(const SplitAutomaton &automaton, ArrayRef<uint32_t> text) {
+  std::vector<std::pair<size_t, size_t>> result;
+  for (size_t at = 0; at < text.size();) {
+    std::optional<size_t> stop = matchAt(automaton, text, at);
+    if (stop && *stop > at)
+      result.push_back({at, *stop});
+    at = stop && *stop > at ? *stop : at + 1;
+  }
+  return result;
 }
 
 SplitAutomaton ingot::compileSet(const CodePointSet &set) {

@@ -12,6 +12,7 @@
 #define INGOT_COMPILER_TEXT_SPLITPATTERN_H
 
 #include "compiler/Text/CodePointSet.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include <cstdint>
@@ -26,13 +27,24 @@ struct SplitAutomaton {
   std::vector<uint8_t> classOf;      ///< [lastCodePoint + 1]
 };
 
+/// What \w is, which engines do not agree on.
+enum class PatternDialect { Oniguruma, Rust };
+
 /// Compiles a regular expression in Oniguruma's syntax. Constructs that are not
 /// regular or not supported (back-references, anchors, look-behind, possessive
 /// quantifiers, ...) are errors that name the construct and where it stands.
-llvm::Expected<SplitAutomaton> compilePattern(llvm::StringRef pattern);
+llvm::Expected<SplitAutomaton> compilePattern(llvm::StringRef pattern,
+                                              PatternDialect dialect = PatternDialect::Oniguruma);
 
 /// Matches `text` itself.
 llvm::Expected<SplitAutomaton> compileLiteral(llvm::StringRef text);
+
+/// Whether the automaton matches a text of no code points.
+bool matchesEmpty(const SplitAutomaton &automaton);
+
+/// Where the automaton matches in a text of code points: [first, second), in
+/// order.
+std::vector<std::pair<size_t, size_t>> findMatches(const SplitAutomaton &automaton, llvm::ArrayRef<uint32_t> text);
 
 /// Matches one code point of the set.
 SplitAutomaton compileSet(const CodePointSet &set);

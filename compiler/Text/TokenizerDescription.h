@@ -20,13 +20,14 @@ namespace ingot {
 struct VocabularyEntry {
   std::string text;
   uint32_t id;
+  double score = 0; ///< Unigram: log probability
   /// Pieces of text can become it (unlike GGUF's unused tokens).
   bool reachable = true;
 };
 
-/// left and right become merged, all ids. The position in the list is the rank.
+/// left and right become merged, all ids; the lowest rank goes first.
 struct MergeRule {
-  uint32_t left, right, merged;
+  uint32_t left, right, merged, rank;
 };
 
 /// A token that is found in the text before the model sees it.
@@ -41,16 +42,39 @@ struct AddedToken {
 };
 
 struct NormalizerStep {
-  enum class Kind { Nfc };
+  enum class Kind {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+    Lowercase,
+    RemoveMarks, ///< StripAccents
+    Nmt,
+    BertClean,      ///< no control characters, every white space a space
+    BertSpaced,     ///< spaces around Chinese characters
+    BertUnmark,     ///< no non-spacing marks
+    ReplaceLiteral, ///< `text` by `content`
+    ReplacePattern, ///< matches of `text` by `content`
+    Prepend,        ///< `content` before what is not empty
+    Strip,          ///< white space at the sides named
+    ByteLevel,
+  };
   Kind kind;
+  std::string text = {}, content = {};
+  bool left = false, right = false;
 };
 
 struct PreTokenizerStep {
   enum class Kind {
-    SplitPattern, ///< `text` is a regular expression
-    SplitLiteral, ///< `text` stands for itself
-    SplitNumeric, ///< each numeric character matches
-    PrefixSpace,  ///< a space before a piece that does not start with one
+    SplitPattern,     ///< `text` is a regular expression
+    SplitRustPattern, ///< the same as Rust's engine reads it
+    SplitLiteral,     ///< `text` stands for itself
+    SplitNumeric,     ///< each numeric character matches
+    SplitSpace,       ///< each white space character
+    SplitPunctuation, ///< each punctuation character
+    PrefixSpace,      ///< a space before a piece that does not start with one
+    Metaspace,        ///< spaces become `text`, see prepend and split
+    ByteLevel,        ///< bytes become characters of the byte-level alphabet
   };
   /// What becomes of matches, see ingot_rt_tok_behavior (equal values).
   enum class Behavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
@@ -58,24 +82,54 @@ struct PreTokenizerStep {
   std::string text = {};
   Behavior behavior = Behavior::Isolated;
   bool invert = false;
+  /// Metaspace: where to put a character in front, see ingot_rt_tok_scheme
+  /// (equal values), and whether to split before each.
+  enum class Prepend { Never, First, Always };
+  Prepend prepend = Prepend::Never;
+  bool split = false;
+};
+
+struct DecoderStep {
+  /// See ingot_rt_tok_decoder_kind (equal names and values).
+  enum class Kind {
+    ByteLevel = 1,
+    ByteFallback,
+    Fuse,
+    ReplaceLiteral,
+    ReplacePattern,
+    Strip,
+    Metaspace,
+    Join,
+    Suffix,
+    Prefix,
+  };
+  Kind kind;
+  std::string text = {}, content = {};
+  uint32_t left = 0, right = 0;
 };
 
 struct TokenizerDescription {
   /// What errors about it call the file.
   std::string file;
 
-  /// The model: byte-level byte pair encoding.
+  enum class Model { BytePair, Unigram };
+  Model model = Model::BytePair;
   std::vector<VocabularyEntry> vocabulary;
   std::vector<MergeRule> merges;
-  /// What a byte without a piece becomes; nothing: it is dropped.
+  /// What a character without a piece becomes; nothing: it is dropped.
   std::optional<uint32_t> unknownId;
   bool fuseUnknown = false;
+  /// It becomes the tokens <0xXX> of its bytes, where all of them exist.
+  bool byteFallback = false;
   /// A piece of text that is in the vocabulary is not split by merges.
   bool ignoreMerges = false;
+  /// What characters but the first have before them, and the last after it.
+  std::string continuingPrefix, wordSuffix;
 
   std::vector<AddedToken> added;
   std::vector<NormalizerStep> normalizers;
   std::vector<PreTokenizerStep> preTokenizers;
+  std::vector<DecoderStep> decoders;
   /// Ids put around a text's own by the post-processor.
   std::vector<uint32_t> prefix, suffix;
 };

@@ -85,6 +85,8 @@ public:
     if (metadata.addSpacePrefix.value_or(false))
       result.preTokenizers.push_back({Kind::PrefixSpace});
     result.preTokenizers.insert(result.preTokenizers.end(), pre->steps.begin(), pre->steps.end());
+    result.preTokenizers.push_back({Kind::ByteLevel});
+    result.decoders.push_back({DecoderStep::Kind::ByteLevel});
     if (Error error = readTokens())
       return error;
     if (Error error = readMerges())
@@ -130,7 +132,7 @@ private:
       if (!isNew && !text.empty() && type != Unused)
         return fail("tokenizer.ggml.tokens: ids " + Twine(found->second) + " and " + Twine(id) + " are both " +
                     quote(text));
-      result.vocabulary.push_back({text.str(), uint32_t(id), isNew && type != Unused});
+      result.vocabulary.push_back({text.str(), uint32_t(id), /*score=*/0, isNew && type != Unused});
       // The end token is special whatever its type says.
       bool isEnd = metadata.eosId && *metadata.eosId == int64_t(id);
       bool special = type == Control || type == Unknown || isEnd;
@@ -156,6 +158,7 @@ private:
                     ": expected two pieces with a space between, got " + quote(merge));
       StringRef left = merge.take_front(space), right = merge.drop_front(space + 1);
       MergeRule rule;
+      rule.rank = result.merges.size();
       std::string merged = (left + right).str();
       for (auto [text, id] :
            {std::pair<StringRef, uint32_t *>(left, &rule.left), {right, &rule.right}, {merged, &rule.merged}}) {

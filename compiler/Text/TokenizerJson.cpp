@@ -6,6 +6,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/ConvertUTF.h"
+#include <charconv>
+#include <cmath>
 
 using namespace llvm;
 using namespace ingot;
@@ -28,15 +31,12 @@ public:
       return error;
     if (Error error = step(tokenizer, "pre_tokenizer", preTokenizers()))
       return error;
-    if (!byteLevel)
-      return fail("pre_tokenizer: BPE without the pre-tokenizer 'ByteLevel' is "
-                  "not supported yet");
     if (Error error = step(tokenizer, "post_processor", postProcessors()))
       return error;
     if (Error error = step(tokenizer, "decoder", decoders()))
       return error;
-    if (!byteLevelDecoder)
-      return fail("decoder: no decoder 'ByteLevel'; others are not supported yet");
+    if (!member(tokenizer, "decoder"))
+      result.decoders.push_back({DecoderStep::Kind::Join});
     if (Error error = readAddedTokens(tokenizer))
       return error;
     // truncation and padding are left alone: the reference sets both anew for
@@ -138,31 +138,40 @@ private:
     const Json *model = member(tokenizer, "model");
     if (!model || !model->is_object())
       return wrongType("model", "an object", model);
-    // Old files have no type; what has merges is BPE.
-    if (const Json *type = member(*model, "type"))
-      if (!type->is_string() || type->get_ref<const std::string &>() != "BPE")
-        return fail("model: the type " + quote(type->dump(-1, ' ', true)) + " is not supported yet");
-    for (StringRef key : {"continuing_subword_prefix", "end_of_word_suffix"})
-      if (const Json *text = member(*model, key))
-        if (!text->is_string() || !text->get_ref<const std::string &>().empty())
-          return fail("model." + key + " is not supported yet");
-    if (const Json *dropout = member(*model, "dropout"))
+    // Old files have no type: what has merges is BPE.
+    const Json *type = member(*model, "type");
+    std::string name = member(*model, "merges") || !member(*model, "unk_id") ? "BPE" : "Unigram";
+    if (type && !type->is_string())
+      return wrongType("model.type", "a string", type);
+    if (type)
+      name = type->get<std::string>();
+    if (name == "Unigram")
+      return readUnigram(*model);
+    if (name != "BPE")
+      return fail("model: the type " + quote(name) + " is not supported yet");
+    return readBytePair(*model);
+  }
+
+  Error readBytePair(const Json &model) {
+    for (auto [key, value] :
+         {std::pair<StringRef, std::string *>("continuing_subword_prefix", &result.continuingPrefix),
+          {"end_of_word_suffix", &result.wordSuffix}})
+      if (member(model, key))
+        if (Error error = getString(model, "model", key, *value))
+          return error;
+    if (const Json *dropout = member(model, "dropout"))
       if (!dropout->is_number() || dropout->get<double>() != 0)
         return fail("model.dropout is not supported: it makes tokens random");
-    bool byteFallback = false;
-    if (Error error = getBool(*model, "model", "byte_fallback", byteFallback))
+    for (auto [key, value] : {std::pair<StringRef, bool *>("byte_fallback", &result.byteFallback),
+                              {"fuse_unk", &result.fuseUnknown},
+                              {"ignore_merges", &result.ignoreMerges}})
+      if (Error error = getBool(model, "model", key, *value))
+        return error;
+    if (Error error = readVocabulary(model))
       return error;
-    if (byteFallback)
-      return fail("model.byte_fallback is not supported yet");
-    if (Error error = getBool(*model, "model", "fuse_unk", result.fuseUnknown))
+    if (Error error = readMerges(model))
       return error;
-    if (Error error = getBool(*model, "model", "ignore_merges", result.ignoreMerges))
-      return error;
-    if (Error error = readVocabulary(*model))
-      return error;
-    if (Error error = readMerges(*model))
-      return error;
-    if (const Json *unknown = member(*model, "unk_token")) {
+    if (const Json *unknown = member(model, "unk_token")) {
       if (!unknown->is_string())
         return wrongType("model.unk_token", "a string", unknown);
       const auto &text = unknown->get_ref<const std::string &>();
@@ -171,6 +180,68 @@ private:
         return fail("model.unk_token " + quote(text) + " is not in the vocabulary");
       result.unknownId = found->second;
     }
+    return Error::success();
+  }
+
+  /// The reference reads numbers with serde_json, which multiplies or divides
+  /// all digits by a power of ten and so may miss the nearest double. Sums of
+  /// scores that are equal but for rounding tell which pieces win, so its value
+  /// is what counts. Digits are those of the shortest form, as files have them.
+  static double scoreOf(double nearest) {
+    char text[40];
+    auto end = std::to_chars(text, text + sizeof(text), nearest, std::chars_format::scientific).ptr;
+    StringRef digits(text, end - text);
+    bool negative = digits.consume_front("-");
+    auto [mantissa, exponentText] = digits.split('e');
+    auto [whole, fraction] = mantissa.split('.');
+    uint64_t significand = 0;
+    int exponent = 0;
+    if ((whole + fraction).str().size() > 19 || (whole + fraction).str().empty() ||
+        StringRef((whole + fraction).str()).getAsInteger(10, significand) ||
+        exponentText.ltrim('+').getAsInteger(10, exponent))
+      return nearest;
+    exponent -= static_cast<int>(fraction.size());
+    auto value = static_cast<double>(significand);
+    // Powers of ten to 308 come from a table of nearest doubles.
+    auto power = [](int n) { return std::strtod(("1e" + std::to_string(n)).c_str(), nullptr); };
+    for (; exponent < -308; exponent += 308)
+      value /= 1e308;
+    value = exponent < 0 ? value / power(-exponent) : value * power(exponent);
+    return negative ? -value : value;
+  }
+
+  /// The vocabulary is a list of texts and scores, by id.
+  Error readUnigram(const Json &model) {
+    result.model = TokenizerDescription::Model::Unigram;
+    if (Error error = getBool(model, "model", "byte_fallback", result.byteFallback))
+      return error;
+    for (StringRef key : {"alpha", "nbest_size"})
+      if (member(model, key))
+        return fail("model." + key + " is not supported: it makes tokens random");
+    const Json *vocab = member(model, "vocab");
+    if (!vocab || !vocab->is_array())
+      return wrongType("model.vocab", "an array", vocab);
+    if (vocab->size() >= INT32_MAX)
+      return fail("model.vocab: expected less than " + Twine(INT32_MAX) + " pieces, got " + Twine(vocab->size()));
+    for (auto [id, entry] : enumerate(*vocab)) {
+      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+        return fail("model.vocab[" + Twine(id) + "]: expected a pair of text and score");
+      double score = scoreOf(entry[1].get<double>());
+      if (!std::isfinite(score))
+        return fail("model.vocab[" + Twine(id) + "]: expected a finite score");
+      const auto &text = entry[0].get_ref<const std::string &>();
+      idOf[text] = id;
+      result.vocabulary.push_back({text, uint32_t(id), score});
+    }
+    const Json *unknown = member(model, "unk_id");
+    uint32_t unknownId;
+    if (!unknown)
+      return fail("model.unk_id: Unigram without an unknown token is not supported yet");
+    if (Error error = getId(*unknown, "model.unk_id", unknownId))
+      return error;
+    if (unknownId >= vocab->size())
+      return fail("model.unk_id: expected an id below " + Twine(vocab->size()) + ", got " + Twine(unknownId));
+    result.unknownId = unknownId;
     return Error::success();
   }
 
@@ -209,8 +280,12 @@ private:
       } else {
         return fail("model.merges[" + Twine(index) + "]: expected a string or a pair of strings");
       }
+      if (!right.starts_with(result.continuingPrefix))
+        return fail("model.merges[" + Twine(index) + "]: expected " + quote(right) + " to start with " +
+                    quote(result.continuingPrefix));
       MergeRule rule;
-      std::string merged = (left + right).str();
+      rule.rank = result.merges.size();
+      std::string merged = (left + right.drop_front(result.continuingPrefix.size())).str();
       for (auto [text, id] :
            {std::pair<StringRef, uint32_t *>(left, &rule.left), {right, &rule.right}, {merged, &rule.merged}}) {
         auto found = idOf.find(text);
@@ -225,10 +300,77 @@ private:
 
   // ------------------------------------------------------------- normalizers
 
-  Error normalizerNfc(const Json &, const Twine &, unsigned) {
-    result.normalizers.push_back({NormalizerStep::Kind::Nfc});
+  using Normalize = NormalizerStep::Kind;
+
+  template <Normalize K>
+  Error normalizerPlain(const Json &, const Twine &, unsigned) {
+    result.normalizers.push_back({K});
     return Error::success();
   }
+
+  /// A pattern: {"String": text} or {"Regex": text}.
+  Error getPattern(const Json &value, const Twine &where, std::string &text, bool &isLiteral) {
+    const Json *pattern = member(value, "pattern");
+    if (!pattern || !pattern->is_object() || pattern->size() != 1)
+      return wrongType(where + ".pattern", "an object with Regex or String", pattern);
+    isLiteral = member(*pattern, "String") != nullptr;
+    return getString(*pattern, where + ".pattern", isLiteral ? "String" : "Regex", text);
+  }
+
+  Error normalizerReplace(const Json &value, const Twine &where, unsigned) {
+    NormalizerStep step = {Normalize::ReplacePattern};
+    bool isLiteral = false;
+    if (Error error = getPattern(value, where, step.text, isLiteral))
+      return error;
+    if (isLiteral)
+      step.kind = Normalize::ReplaceLiteral;
+    if (Error error = getString(value, where, "content", step.content))
+      return error;
+    result.normalizers.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error normalizerPrepend(const Json &value, const Twine &where, unsigned) {
+    NormalizerStep step = {Normalize::Prepend};
+    if (Error error = getString(value, where, "prepend", step.content))
+      return error;
+    result.normalizers.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error normalizerStrip(const Json &value, const Twine &where, unsigned) {
+    NormalizerStep step = {Normalize::Strip};
+    if (Error error = getBool(value, where, "strip_left", step.left))
+      return error;
+    if (Error error = getBool(value, where, "strip_right", step.right))
+      return error;
+    result.normalizers.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error normalizerBert(const Json &value, const Twine &where, unsigned) {
+    bool clean = true, spaced = true, lowercase = true;
+    for (auto [key, flag] : {std::pair<StringRef, bool *>("clean_text", &clean),
+                             {"handle_chinese_chars", &spaced},
+                             {"lowercase", &lowercase}})
+      if (Error error = getBool(value, where, key, *flag))
+        return error;
+    bool unmark = lowercase;
+    if (Error error = getBool(value, where, "strip_accents", unmark))
+      return error;
+    if (clean)
+      result.normalizers.push_back({Normalize::BertClean});
+    if (spaced)
+      result.normalizers.push_back({Normalize::BertSpaced});
+    if (unmark) {
+      result.normalizers.push_back({Normalize::Nfd});
+      result.normalizers.push_back({Normalize::BertUnmark});
+    }
+    if (lowercase)
+      result.normalizers.push_back({Normalize::Lowercase});
+    return Error::success();
+  }
+
   Error normalizerSequence(const Json &value, const Twine &where, unsigned depth) {
     return sequence(value, where, "normalizers", normalizers(), depth);
   }
@@ -238,11 +380,7 @@ private:
   using Kind = PreTokenizerStep::Kind;
   using Behavior = PreTokenizerStep::Behavior;
 
-  /// After ByteLevel, text is in the byte-level alphabet, which the steps here
-  /// do not expect.
-  Error addStep(PreTokenizerStep step, const Twine &where) {
-    if (byteLevel)
-      return fail(where + ": a pre-tokenizer after 'ByteLevel' is not supported yet");
+  Error addStep(PreTokenizerStep step) {
     result.preTokenizers.push_back(std::move(step));
     return Error::success();
   }
@@ -253,37 +391,113 @@ private:
       return error;
     if (Error error = getBool(value, where, "use_regex", useRegex))
       return error;
-    if (byteLevel)
-      return fail(where + ": a second 'ByteLevel' is not supported yet");
     if (prefixSpace)
-      if (Error error = addStep({Kind::PrefixSpace}, where))
-        return error;
+      result.preTokenizers.push_back({Kind::PrefixSpace});
     if (useRegex)
-      if (Error error = addStep({Kind::SplitPattern, gpt2Pattern}, where))
+      result.preTokenizers.push_back({Kind::SplitPattern, gpt2Pattern});
+    return addStep({Kind::ByteLevel});
+  }
+
+  Error preTokenizerMetaspace(const Json &value, const Twine &where, unsigned) {
+    PreTokenizerStep step = {Kind::Metaspace};
+    bool prefixSpace = true;
+    if (Error error = readMetaspace(value, where, step.text, step.prepend, prefixSpace))
+      return error;
+    step.split = true;
+    if (Error error = getBool(value, where, "split", step.split))
+      return error;
+    return addStep(std::move(step));
+  }
+
+  /// What the pre-tokenizer and the decoder have in common.
+  Error readMetaspace(const Json &value, const Twine &where, std::string &character, PreTokenizerStep::Prepend &prepend,
+                      bool &prefixSpace) {
+    using Prepend = PreTokenizerStep::Prepend;
+    if (Error error = getString(value, where, "replacement", character))
+      return error;
+    if (Error error = isOneCharacter(character, where + ".replacement"))
+      return error;
+    prepend = Prepend::Always;
+    if (member(value, "prepend_scheme")) {
+      std::string scheme;
+      if (Error error = getString(value, where, "prepend_scheme", scheme))
         return error;
-    byteLevel = true;
+      static const StringMap<Prepend> schemes = {
+          {"never", Prepend::Never}, {"first", Prepend::First}, {"always", Prepend::Always}};
+      auto found = schemes.find(scheme);
+      if (found == schemes.end())
+        return fail(where + ".prepend_scheme: unknown value " + quote(scheme));
+      prepend = found->second;
+    }
+    if (Error error = getBool(value, where, "add_prefix_space", prefixSpace))
+      return error;
+    if (!prefixSpace) {
+      // Files from before there was a scheme have no more than this.
+      if (member(value, "prepend_scheme") && prepend != Prepend::Never)
+        return fail(where + ": add_prefix_space does not match prepend_scheme");
+      prepend = Prepend::Never;
+    }
     return Error::success();
+  }
+
+  Error isOneCharacter(StringRef text, const Twine &where) {
+    if (text.empty() || text.size() != getNumBytesForUTF8(text.front()))
+      return fail(where + ": expected one character, got " + quote(text));
+    return Error::success();
+  }
+
+  Error preTokenizerWhitespace(const Json &, const Twine &, unsigned) {
+    return addStep({Kind::SplitRustPattern, R"(\w+|[^\w\s]+)", Behavior::Removed, /*invert=*/true});
+  }
+
+  Error preTokenizerWhitespaceSplit(const Json &, const Twine &, unsigned) {
+    return addStep({Kind::SplitSpace, "", Behavior::Removed});
+  }
+
+  Error preTokenizerBert(const Json &, const Twine &, unsigned) {
+    result.preTokenizers.push_back({Kind::SplitSpace, "", Behavior::Removed});
+    return addStep({Kind::SplitPunctuation});
+  }
+
+  Error preTokenizerPunctuation(const Json &value, const Twine &where, unsigned) {
+    PreTokenizerStep step = {Kind::SplitPunctuation};
+    if (member(value, "behavior"))
+      if (Error error = getBehavior(value, where, step.behavior))
+        return error;
+    return addStep(std::move(step));
+  }
+
+  Error preTokenizerDelimiter(const Json &value, const Twine &where, unsigned) {
+    PreTokenizerStep step = {Kind::SplitLiteral, "", Behavior::Removed};
+    if (Error error = getString(value, where, "delimiter", step.text))
+      return error;
+    if (Error error = isOneCharacter(step.text, where + ".delimiter"))
+      return error;
+    return addStep(std::move(step));
   }
 
   Error preTokenizerDigits(const Json &value, const Twine &where, unsigned) {
     bool individual = false;
     if (Error error = getBool(value, where, "individual_digits", individual))
       return error;
-    return addStep({Kind::SplitNumeric, "", individual ? Behavior::Isolated : Behavior::Contiguous}, where);
+    return addStep({Kind::SplitNumeric, "", individual ? Behavior::Isolated : Behavior::Contiguous});
   }
 
   Error preTokenizerSplit(const Json &value, const Twine &where, unsigned) {
     PreTokenizerStep step = {Kind::SplitPattern};
-    const Json *pattern = member(value, "pattern");
-    if (!pattern || !pattern->is_object() || pattern->size() != 1)
-      return wrongType(where + ".pattern", "an object with Regex or String", pattern);
-    if (member(*pattern, "String"))
-      step.kind = Kind::SplitLiteral;
-    if (Error error =
-            getString(*pattern, where + ".pattern", step.kind == Kind::SplitLiteral ? "String" : "Regex", step.text))
+    bool isLiteral = false;
+    if (Error error = getPattern(value, where, step.text, isLiteral))
       return error;
+    if (isLiteral)
+      step.kind = Kind::SplitLiteral;
     if (Error error = getBool(value, where, "invert", step.invert))
       return error;
+    if (Error error = getBehavior(value, where, step.behavior))
+      return error;
+    return addStep(std::move(step));
+  }
+
+  Error getBehavior(const Json &value, const Twine &where, Behavior &result) {
     std::string behavior;
     if (Error error = getString(value, where, "behavior", behavior))
       return error;
@@ -295,8 +509,8 @@ private:
     auto found = behaviors.find(behavior);
     if (found == behaviors.end())
       return fail(where + ".behavior: unknown value " + quote(behavior));
-    step.behavior = found->second;
-    return addStep(std::move(step), where);
+    result = found->second;
+    return Error::success();
   }
 
   Error preTokenizerSequence(const Json &value, const Twine &where, unsigned depth) {
@@ -381,18 +595,97 @@ private:
 
   // ---------------------------------------------------------------- decoders
 
-  Error decoderByteLevel(const Json &, const Twine &where, unsigned) {
-    if (byteLevelDecoder)
-      return fail(where + ": a second 'ByteLevel' is not supported yet");
-    byteLevelDecoder = true;
+  using Decode = DecoderStep::Kind;
+
+  template <Decode K>
+  Error decoderPlain(const Json &, const Twine &, unsigned) {
+    result.decoders.push_back({K});
     return Error::success();
   }
-  /// Joins pieces, of which there is one after ByteLevel.
-  Error decoderFuse(const Json &, const Twine &where, unsigned) {
-    if (!byteLevelDecoder)
-      return fail(where + ": 'Fuse' before 'ByteLevel' is not supported yet");
+
+  Error decoderReplace(const Json &value, const Twine &where, unsigned) {
+    DecoderStep step = {Decode::ReplacePattern};
+    bool isLiteral = false;
+    if (Error error = getPattern(value, where, step.text, isLiteral))
+      return error;
+    if (isLiteral)
+      step.kind = Decode::ReplaceLiteral;
+    if (step.text.empty())
+      return fail(where + ".pattern: replacing what may be empty is not supported yet");
+    if (Error error = getString(value, where, "content", step.content))
+      return error;
+    result.decoders.push_back(std::move(step));
     return Error::success();
   }
+
+  Error decoderStrip(const Json &value, const Twine &where, unsigned) {
+    DecoderStep step = {Decode::Strip};
+    if (Error error = getString(value, where, "content", step.text))
+      return error;
+    if (Error error = isOneCharacter(step.text, where + ".content"))
+      return error;
+    for (auto [key, count] : {std::pair<StringRef, uint32_t *>("start", &step.left), {"stop", &step.right}}) {
+      const Json *found = member(value, key);
+      if (!found || !found->is_number_unsigned() || found->get<uint64_t>() > UINT32_MAX)
+        return wrongType(where + "." + key, "a small number", found);
+      *count = found->get<uint32_t>();
+    }
+    result.decoders.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error decoderMetaspace(const Json &value, const Twine &where, unsigned) {
+    DecoderStep step = {Decode::Metaspace};
+    PreTokenizerStep::Prepend prepend;
+    bool prefixSpace = true;
+    if (Error error = readMetaspace(value, where, step.text, prepend, prefixSpace))
+      return error;
+    step.left = prepend != PreTokenizerStep::Prepend::Never;
+    result.decoders.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error decoderSuffix(const Json &value, const Twine &where, unsigned) {
+    DecoderStep step = {Decode::Suffix};
+    if (Error error = getString(value, where, "suffix", step.text))
+      return error;
+    if (step.text.empty())
+      return fail(where + ".suffix: an empty one is not supported");
+    result.decoders.push_back(std::move(step));
+    return Error::success();
+  }
+
+  Error decoderPrefix(const Json &value, const Twine &where, unsigned) {
+    DecoderStep step = {Decode::Prefix};
+    bool cleanup = true;
+    if (Error error = getString(value, where, "prefix", step.text))
+      return error;
+    if (Error error = getBool(value, where, "cleanup", cleanup))
+      return error;
+    result.decoders.push_back(std::move(step));
+    if (cleanup)
+      addCleanup(/*contracts=*/true);
+    return Error::success();
+  }
+
+  /// Takes out spaces that English does not have; the library's list also has
+  /// "do not", transformers' does not.
+  void addCleanup(bool contracts) {
+    for (auto [from, to] : {std::pair(" .", "."),
+                            {" ?", "?"},
+                            {" !", "!"},
+                            {" ,", ","},
+                            {" ' ", "'"},
+                            {" n't", "n't"},
+                            {" 'm", "'m"},
+                            {" do not", " don't"},
+                            {" 's", "'s"},
+                            {" 've", "'ve"},
+                            {" 're", "'re"}})
+      if (contracts || StringRef(from) != " do not")
+        result.decoders.push_back({Decode::ReplaceLiteral, from, to});
+  }
+
   Error decoderSequence(const Json &value, const Twine &where, unsigned depth) {
     return sequence(value, where, "decoders", decoders(), depth);
   }
@@ -471,6 +764,46 @@ private:
       if (list->is_array())
         for (const Json &value : *list)
           named.push_back(&value);
+    if (Error error = addNamed(named, configFile))
+      return error;
+    return readSettings(config, configFile);
+  }
+
+  /// What transformers does beyond the library: where the config says whether to
+  /// add a start or an end token, these replace the post-processor; for models
+  /// that are not BPE spaces are cleaned up.
+  Error readSettings(const Json &config, StringRef configFile) {
+    file = configFile;
+    bool addBos = false, addEos = false, cleanup = false;
+    for (auto [key, flag] : {std::pair<StringRef, bool *>("add_bos_token", &addBos),
+                             {"add_eos_token", &addEos},
+                             {"clean_up_tokenization_spaces", &cleanup}})
+      if (Error error = getBool(config, "tokenizer_config", key, *flag))
+        return error;
+    if (config.contains("add_bos_token") || config.contains("add_eos_token")) {
+      result.prefix.clear();
+      result.suffix.clear();
+      for (auto [wanted, key, ids] :
+           {std::tuple<bool, StringRef, std::vector<uint32_t> *>(addBos, "bos_token", &result.prefix),
+            {addEos, "eos_token", &result.suffix}})
+        if (const Json *token = wanted ? member(config, key) : nullptr) {
+          const Json *content = token->is_object() ? member(*token, "content") : token;
+          auto found = find_if(result.added, [&](const AddedToken &added) {
+            return content && content->is_string() && added.content == content->get_ref<const std::string &>();
+          });
+          if (found == result.added.end())
+            return fail(key + ": the token is not in the tokenizer");
+          ids->push_back(found->id);
+        }
+    }
+    if (cleanup && result.model == TokenizerDescription::Model::Unigram) {
+      result.decoders.push_back({Decode::Fuse});
+      addCleanup(/*contracts=*/false);
+    }
+    return Error::success();
+  }
+
+  Error addNamed(ArrayRef<const Json *> named, StringRef configFile) {
     uint32_t next = nextAddedId();
     for (const Json *value : named) {
       AddedToken token;
@@ -498,12 +831,22 @@ private:
   StringRef file;
   TokenizerDescription result;
   StringMap<uint32_t> idOf;
-  bool byteLevel = false, byteLevelDecoder = false;
 };
 
 ArrayRef<Reader::Row> Reader::normalizers() {
   static const Row rows[] = {
-      {"NFC", &Reader::normalizerNfc},
+      {"NFC", &Reader::normalizerPlain<Normalize::Nfc>},
+      {"NFD", &Reader::normalizerPlain<Normalize::Nfd>},
+      {"NFKC", &Reader::normalizerPlain<Normalize::Nfkc>},
+      {"NFKD", &Reader::normalizerPlain<Normalize::Nfkd>},
+      {"Lowercase", &Reader::normalizerPlain<Normalize::Lowercase>},
+      {"StripAccents", &Reader::normalizerPlain<Normalize::RemoveMarks>},
+      {"Nmt", &Reader::normalizerPlain<Normalize::Nmt>},
+      {"ByteLevel", &Reader::normalizerPlain<Normalize::ByteLevel>},
+      {"Replace", &Reader::normalizerReplace},
+      {"Prepend", &Reader::normalizerPrepend},
+      {"Strip", &Reader::normalizerStrip},
+      {"BertNormalizer", &Reader::normalizerBert},
       {"Sequence", &Reader::normalizerSequence},
   };
   return rows;
@@ -513,6 +856,12 @@ ArrayRef<Reader::Row> Reader::preTokenizers() {
       {"ByteLevel", &Reader::preTokenizerByteLevel},
       {"Digits", &Reader::preTokenizerDigits},
       {"Split", &Reader::preTokenizerSplit},
+      {"Metaspace", &Reader::preTokenizerMetaspace},
+      {"Whitespace", &Reader::preTokenizerWhitespace},
+      {"WhitespaceSplit", &Reader::preTokenizerWhitespaceSplit},
+      {"Punctuation", &Reader::preTokenizerPunctuation},
+      {"BertPreTokenizer", &Reader::preTokenizerBert},
+      {"CharDelimiterSplit", &Reader::preTokenizerDelimiter},
       {"Sequence", &Reader::preTokenizerSequence},
   };
   return rows;
@@ -529,8 +878,14 @@ ArrayRef<Reader::Row> Reader::postProcessors() {
 }
 ArrayRef<Reader::Row> Reader::decoders() {
   static const Row rows[] = {
-      {"ByteLevel", &Reader::decoderByteLevel},
-      {"Fuse", &Reader::decoderFuse},
+      {"ByteLevel", &Reader::decoderPlain<Decode::ByteLevel>},
+      {"ByteFallback", &Reader::decoderPlain<Decode::ByteFallback>},
+      {"Fuse", &Reader::decoderPlain<Decode::Fuse>},
+      {"Replace", &Reader::decoderReplace},
+      {"Strip", &Reader::decoderStrip},
+      {"Metaspace", &Reader::decoderMetaspace},
+      {"BPEDecoder", &Reader::decoderSuffix},
+      {"WordPiece", &Reader::decoderPrefix},
       {"Sequence", &Reader::decoderSequence},
   };
   return rows;

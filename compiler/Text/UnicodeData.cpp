@@ -1,6 +1,5 @@
-// Sets of code points from UnicodeData.inc, and NFC through utf8proc.
+// Sets of code points from UnicodeData.inc and ReferenceSets.inc, and compatibility decompositions from utf8proc.
 #include "compiler/Text/UnicodeData.h"
-#include <cstdlib>
 #include <utf8proc.h>
 
 using namespace llvm;
@@ -38,6 +37,9 @@ struct CategoryRange {
 
 using enum GeneralCategory;
 #include "compiler/Text/UnicodeData.inc"
+
+using LowercasePair = std::pair<uint32_t, uint32_t>;
+#include "compiler/Text/ReferenceSets.inc"
 
 } // namespace
 
@@ -103,15 +105,55 @@ ArrayRef<ClassRange> combiningClassRanges() { return combiningClasses; }
 
 ArrayRef<Decomposition> canonicalDecompositions() { return decompositions; }
 
-std::string composeCanonically(StringRef text) {
-  utf8proc_uint8_t *mapped = nullptr;
-  utf8proc_ssize_t length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t *>(text.data()), text.size(), &mapped,
-                                         static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  if (length < 0) // not UTF-8, which callers exclude
-    return text.str();
-  std::string result(reinterpret_cast<const char *>(mapped), length);
-  free(mapped);
-  return result;
+template <size_t N>
+static CodePointSet setOf(const CodePointSet::Range (&ranges)[N]) {
+  CodePointSet set;
+  for (CodePointSet::Range range : ranges)
+    set.append(range.first, range.last);
+  return set;
+}
+
+const CodePointSet &combiningMark() {
+  static const CodePointSet set = setOf(combiningMarks);
+  return set;
+}
+
+const CodePointSet &punctuationCharacter() {
+  static const CodePointSet set = setOf(punctuationCharacters);
+  return set;
+}
+
+const CodePointSet &bertControl() {
+  static const CodePointSet set = setOf(bertControls);
+  return set;
+}
+
+const CodePointSet &bertMark() {
+  static const CodePointSet set = setOf(bertMarks);
+  return set;
+}
+
+ArrayRef<std::pair<uint32_t, uint32_t>> lowercasePairs() { return lowercaseTable; }
+
+/// Decompositions that came after Unicode 9 (measured over all code points: the reference leaves these alone).
+static const CodePointSet &laterDecompositions() {
+  static const CodePointSet set = {{0x32ff, 0x32ff},   {0xa7f1, 0xa7f4},   {0xab69, 0xab69},
+                                   {0x10781, 0x107ba}, {0x11938, 0x11938}, {0x1e030, 0x1e06d},
+                                   {0x1f16c, 0x1f16c}, {0x1fbf0, 0x1fbf9}, {0x1ccd6, 0x1ccf9}};
+  return set;
+}
+
+std::vector<uint32_t> compatibilityDecomposition(uint32_t codePoint) {
+  if (laterDecompositions().contains(codePoint))
+    return {codePoint};
+  utf8proc_int32_t parts[32];
+  int bound = 0;
+  utf8proc_ssize_t count =
+      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(codePoint), parts, std::size(parts),
+                              static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &bound);
+  if (count <= 0 || size_t(count) > std::size(parts))
+    return {codePoint};
+  return std::vector<uint32_t>(parts, parts + count);
 }
 
 } // namespace ingot

@@ -8,6 +8,8 @@
 #include "llvm/ADT/StringRef.h"
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ingot {
 
@@ -24,6 +26,18 @@ const CodePointSet &addedTokenWord();
 /// Rust's char::is_numeric (the pre-tokenizer Digits): N of Unicode 17.
 const CodePointSet &numericCharacter();
 
+/// What the normalizer StripAccents removes.
+const CodePointSet &combiningMark();
+/// What the pre-tokenizers Punctuation and BertPreTokenizer take for it.
+const CodePointSet &punctuationCharacter();
+/// What BertNormalizer removes as control characters, and as accents.
+const CodePointSet &bertControl();
+const CodePointSet &bertMark();
+
+/// Rust's char::to_lowercase: the code points that are not their own lower case,
+/// in order, with what they become.
+llvm::ArrayRef<std::pair<uint32_t, uint32_t>> lowercasePairs();
+
 /// A range of code points with a canonical combining class other than 0.
 struct ClassRange {
   uint32_t first, last;
@@ -39,8 +53,9 @@ struct Decomposition {
 };
 llvm::ArrayRef<Decomposition> canonicalDecompositions();
 
-/// Normalization form C of valid UTF-8.
-std::string composeCanonically(llvm::StringRef text);
+/// The full compatibility decomposition of a code point, by itself if it has
+/// none; of the version of Unicode that the reference's normalizers follow.
+std::vector<uint32_t> compatibilityDecomposition(uint32_t codePoint);
 
 } // namespace ingot
 

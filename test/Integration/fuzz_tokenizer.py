@@ -6,6 +6,8 @@
 
     fuzz_tokenizer.py [--count N] [--seed S] [--driver PROGRAM] DIRECTORY...     DIRECTORY has a tokenizer.json
     fuzz_tokenizer.py --variants [...] DIRECTORY...     the same with other pre-tokenizers, flags, holes in the vocabulary
+    fuzz_tokenizer.py --synthetic N [...]               N tokenizers with random parts, see synthetic_tokenizer.py
+    fuzz_tokenizer.py --code-points                     every code point through every normalizer and pre-tokenizer
     fuzz_tokenizer.py --gguf FILE.gguf DIRECTORY      the GGUF's tokenizer against that of the directory
     fuzz_tokenizer.py --speed [--text FILE] DIRECTORY...  processor time of 10 MB of text, and of a megabyte of hard ones
 
@@ -61,9 +63,25 @@ def text(r, words, tokens, i):
     return " ".join(parts) if r.random() < 0.5 else "".join(parts)
 
 
+def panics(function, *args, **keys):
+    """What the library answers, or None where it panics: on white space that one token stripped and another is in, on a
+    decoder Strip of a short token, on alignments it cannot follow."""
+    try:
+        return function(*args, **keys)
+    except BaseException as e:
+        if type(e).__name__ != "PanicException":
+            raise
+        return None
+
+
 class Driver:
-    def __init__(self, program, model):
-        self.process = subprocess.Popen([program, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, program, model, stderr=None):
+        self.process = subprocess.Popen([program, model], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
 
     def ask(self, kind, flag, data):
         self.process.stdin.write(struct.pack("<3I", kind, flag, len(data)) + data)
@@ -90,27 +108,28 @@ def compare(directory, model, o):
     added = [t.content for t in reference.get_added_tokens_decoder().values()]
     words = WORDS + added * max(1, len(WORDS) // (2 * len(added))) + [" " + a for a in added[:8]] + [a + " " for a in added[:8]] if added else WORDS
     size = max(reference.get_vocab().values()) + 1
-    tokens = [reference.decode([i], skip_special_tokens=False) for i in range(size)]
+    tokens = [panics(reference.decode, [i], skip_special_tokens=False) or "" for i in range(size)]
     different, strings, lists, failed = 0, 0, 0, 0
     for i in range(o.count):
         string = text(r, words, tokens, i)
         checks = []
-        try:
-            ids = reference.encode(string).ids
-        except BaseException as e:  # the library panics where white space that one token stripped holds another token
-            if type(e).__name__ != "PanicException":
-                raise
+        encoding = panics(reference.encode, string)
+        if encoding is None:
             driver.encode(string, True)
             failed += 1
             continue
+        ids = encoding.ids
         checks.append(("ids", ids, driver.encode(string, True)))
         checks.append(("ids without special tokens", reference.encode(string, add_special_tokens=False).ids, driver.encode(string, False)))
         if i % 4 == 0:
             ids = [r.randrange(size + 3) if r.random() < 0.8 else r.randrange(min(size, 300)) for _ in range(r.randint(1, 9))]
             lists += 1
         for skip in (False, True):
-            expected = reference.decode(ids, skip_special_tokens=skip)
+            expected = panics(reference.decode, ids, skip_special_tokens=skip)
             whole, stream = driver.decode(ids, skip)
+            if expected is None:
+                failed += 1
+                expected = whole
             checks += [(f"text, skip={skip}", expected, whole), (f"stream, skip={skip}", expected, stream)]
         strings += 1
         for what, expected, actual in checks:
@@ -118,6 +137,7 @@ def compare(directory, model, o):
                 different += 1
                 if different <= 20:
                     print(f"{directory}: {what} of {string!r} / {ids}:\n  expected {expected!r}\n  got      {actual!r}", flush=True)
+    driver.close()
     print(f"{directory}: {strings} strings, {lists} lists of random ids, {different} differences"
           + (f"; the library itself failed on {failed} more" if failed else ""), flush=True)
     return different
@@ -205,6 +225,75 @@ def compare_variants(directory, o):
     return different
 
 
+def compare_synthetic(o):
+    """Returns the number of differences. Of what the reader refuses, the messages are counted."""
+    import synthetic_tokenizer
+    different, made, refused = 0, 0, {}
+    for seed in range(o.seed, o.seed + o.synthetic):
+        data = synthetic_tokenizer.make(seed)
+        if data is None:
+            continue
+        made += 1
+        with tempfile.TemporaryDirectory() as home:
+            with open(os.path.join(home, "tokenizer.json"), "w", encoding="utf-8") as f:
+                json.dump(data, f)
+            run = subprocess.run([o.driver, home], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            if run.returncode != 0:
+                message = run.stderr.strip().split(": ", 2)[-1]
+                refused[message] = refused.get(message, 0) + 1
+                continue
+            parts = {k: summary(data[k]) for k in ("normalizer", "pre_tokenizer", "decoder")}
+            print(f"{seed} {data['model']['type']}", end=" ")
+            found = compare(home, home, o)
+            if found:
+                print(f"  {seed}: {parts}", {k: v for k, v in data["model"].items() if k not in ("vocab", "merges")}, flush=True)
+            different += found
+    print(f"{made} tokenizers, {different} differences; refused: {refused}")
+    return different
+
+
+def summary(part):
+    if part is None:
+        return None
+    inner = part.get("normalizers") or part.get("pretokenizers") or part.get("decoders")
+    return [summary(p) for p in inner] if inner else {k: v for k, v in part.items()}
+
+
+def code_points(o):
+    """Every code point, alone between letters and before and after a mark, through each part; the model shows the bytes
+    that come to it and, by a suffix, where pieces end."""
+    vocab = {f"<0x{b:02X}>": b for b in range(256)}
+    base = {"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
+            "model": {"type": "BPE", "vocab": vocab, "merges": [], "byte_fallback": True, "end_of_word_suffix": "|"}}
+    norms = [{"type": t} for t in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt", "ByteLevel")]
+    norms += [{"type": "Strip", "strip_left": True, "strip_right": True},
+              {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True, "lowercase": True}]
+    pres = [{"type": t} for t in ("Whitespace", "WhitespaceSplit", "BertPreTokenizer")]
+    pres += [{"type": "Punctuation", "behavior": "Isolated"}, {"type": "Digits", "individual_digits": True}]
+    pres += [{"type": "Split", "pattern": {"Regex": p}, "behavior": "Isolated", "invert": False} for p in (r"\w", r"\s", r"\p{L}", r"\p{P}")]
+    all_points = [chr(c) for c in range(0x110000) if not 0xd800 <= c <= 0xdfff]
+    different = 0
+    for part in norms + pres:
+        data = {**base, ("normalizer" if part in norms else "pre_tokenizer"): part}
+        with tempfile.TemporaryDirectory() as home:
+            with open(os.path.join(home, "tokenizer.json"), "w", encoding="utf-8") as f:
+                json.dump(data, f)
+            reference, driver, bad = Tokenizer.from_file(os.path.join(home, "tokenizer.json")), Driver(o.driver, home), 0
+            step = 1 if part["type"] == "Strip" else 64
+            for i in range(0, len(all_points), step):
+                chunk = all_points[i:i + step]
+                for string in ("".join(f"a{c}a" for c in chunk), "".join(f"e{c}\u0301{c}" for c in chunk)) if step > 1 else (chunk[0] + "a" + chunk[0],):
+                    expected = panics(reference.encode, string)
+                    if expected is not None and expected.ids != driver.encode(string, False):
+                        bad += 1
+                        if bad <= 5:
+                            print(f"{part}: code points from {ord(chunk[0]):x} differ")
+            driver.close()
+            print(f"{part}: {len(all_points)} code points, {bad} differences", flush=True)
+            different += bad
+    return different
+
+
 def speed(directory, model, o):
     reference = Tokenizer.from_file(os.path.join(directory, "tokenizer.json"))
     driver = Driver(o.driver, model)
@@ -247,16 +336,22 @@ def speed(directory, model, o):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("directories", nargs="+")
+    ap.add_argument("directories", nargs="*")
     ap.add_argument("--count", type=int, default=100_000)
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--gguf")
+    ap.add_argument("--synthetic", type=int, metavar="N")
+    ap.add_argument("--code-points", action="store_true")
     ap.add_argument("--variants", action="store_true")
     ap.add_argument("--speed", action="store_true")
     ap.add_argument("--text")
     ap.add_argument("--driver", default=os.path.join(ROOT, "build", "release", "test", "tokenizer-driver"))
     o = ap.parse_args()
     different = 0
+    if o.synthetic:
+        different += compare_synthetic(o)
+    if o.code_points:
+        different += code_points(o)
     for directory in o.directories:
         if o.speed:
             speed(directory, o.gguf or directory, o)

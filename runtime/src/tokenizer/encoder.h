@@ -2,13 +2,13 @@
 #ifndef INGOT_RUNTIME_TOKENIZER_ENCODER_H
 #define INGOT_RUNTIME_TOKENIZER_ENCODER_H
 
-#include "tokenizer/merge_queue.h"
-#include "tokenizer/normal_form.h"
+#include "tokenizer/byte_pair.h"
+#include "tokenizer/normalizer.h"
 #include "tokenizer/tables.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/unigram.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,54 +38,52 @@ private:
     const uint32_t *match(std::string_view text, size_t at, size_t &length, Allowed allowed) const;
   };
 
-  /// Emits the ids of the added tokens of `trie` in `text` and gives what lies
+  /// Text on its way to the model.
+  struct Piece {
+    std::string_view text;
+    /// Where in the text to encode each byte comes from, or null: text[0] comes
+    /// from `origin` and the rest follows.
+    const uint64_t *origins = nullptr;
+    uint64_t origin = 0;
+
+    uint64_t originOf(size_t at) const { return origins ? origins[at] : origin + at; }
+    Piece part(size_t start, size_t stop) const {
+      return {text.substr(start, stop - start), origins ? origins + start : nullptr, origin + start};
+    }
+  };
+
+  /// Emits the ids of the added tokens of `trie` in `piece` and gives what lies
   /// between them to `between`.
-  /// `origin` is where `text` stands in the text to encode, or nothing if its
-  /// bytes are no longer those.
   template <typename Between>
-  void splitAdded(const Trie &trie, std::string_view text, std::optional<uint64_t> origin, Between between);
+  void splitAdded(const Trie &trie, const Piece &piece, Between between);
   /// Whether bytes [begin, end) of the text to encode may be a special token.
   bool isTrusted(uint64_t begin, uint64_t end) const;
-  void normalizeAndSplit(std::string_view text, uint64_t origin);
+  bool isTrusted(const Piece &piece, size_t begin, size_t end) const;
+  void normalizeAndSplit(const Piece &piece);
 
-  /// Gives `text` to the pre-tokenizers from `step` on, then to the model.
-  void preTokenize(std::string_view text, uint64_t step);
-  void split(std::string_view text, const ingot_rt_tok_pre_tokenizer &how, uint64_t next);
-
-  /// Byte pair encoding of one piece.
-  void encodePiece(std::string_view piece);
-  const ingot_rt_tok_vocab_slot *findPiece(std::string_view piece) const;
-  const ingot_rt_tok_merge_slot *findMerge(uint32_t left, uint32_t right) const;
-  void startSymbols(std::string_view piece);
-  void mergeFew();
-  void mergeMany();
+  /// Gives `piece` to the pre-tokenizers from `step` on, then to the model.
+  void preTokenize(const Piece &piece, uint64_t step);
+  void split(const Piece &piece, const ingot_rt_tok_pre_tokenizer &how, uint64_t next);
+  void prependSpace(const Piece &piece, uint64_t next);
+  void metaspace(const Piece &piece, const ingot_rt_tok_pre_tokenizer &how, uint64_t next);
+  void byteLevel(const Piece &piece, uint64_t next);
 
   const uint8_t *base;
   const ingot_rt_tok_header &header;
   EncodeOptions options;
   std::vector<int32_t> &ids;
+  /// The end of the part that is normalized, in the text to encode.
+  uint64_t partEnd = 0;
 
   Table<char> bytes;
-  Table<ingot_rt_tok_vocab_slot> vocab;
-  Table<ingot_rt_tok_merge_slot> merges;
   Table<ingot_rt_tok_added> added;
   Trie rawAdded, normalizedAdded;
   CodePointMap properties;
-  NormalForm normalForm;
-  Table<ingot_rt_tok_normalizer> normalizers;
+  Normalizer normalizer;
   Table<ingot_rt_tok_pre_tokenizer> preTokenizers;
   Table<ingot_rt_tok_automaton> automata;
-
-  /// The symbols of the piece at hand, as ids.
-  std::vector<uint32_t> symbols;
-  /// mergeFew: the merge of symbols i and i+1, or null.
-  std::vector<const ingot_rt_tok_merge_slot *> pairs;
-  /// mergeMany: the list of symbols that are left, and the merges to do.
-  struct Link {
-    size_t previous, next;
-  };
-  std::vector<Link> links;
-  MergeQueue queue;
+  BytePairEncoder bytePair;
+  UnigramEncoder unigram;
 };
 
 } // namespace ingot::rt

@@ -1,4 +1,4 @@
-// Normalization form C, see normal_form.h. Hangul syllables are composed and
+// The four normalization forms, see normal_form.h. Hangul syllables are composed and
 // decomposed by arithmetic (Unicode 3.12).
 #include "tokenizer/normal_form.h"
 
@@ -57,35 +57,7 @@ uint32_t NormalForm::compose(uint32_t first, uint32_t second) const {
   return found->composed;
 }
 
-bool NormalForm::composeCanonically(std::string_view text, std::string &result) const {
-  const char *at = text.data(), *end = at + text.size();
-  const char *active = at;
-  while (active < end) {
-    Utf8Step step = readUtf8(active, end);
-    if (flags[step.codePoint] & INGOT_RT_TOK_NFC_ACTIVE)
-      break;
-    active += step.length;
-  }
-  if (active == end)
-    return false;
-
-  std::vector<Mark> marks;
-  marks.reserve(text.size());
-  while (at < end) {
-    Utf8Step step = readUtf8(at, end);
-    at += step.length;
-    decompose(step.codePoint, [&](uint32_t c) { marks.push_back({c, combiningClass[c], marks.size()}); });
-  }
-  // Runs of marks (class not 0) are ordered by class; equal classes keep their
-  // order.
-  for (auto run = marks.begin(); run != marks.end();) {
-    auto isMark = [](const Mark &m) { return m.combiningClass != 0; };
-    auto first = std::find_if(run, marks.end(), isMark);
-    run = std::find_if_not(first, marks.end(), isMark);
-    std::sort(first, run, [](const Mark &a, const Mark &b) {
-      return std::tuple(a.combiningClass, a.position) < std::tuple(b.combiningClass, b.position);
-    });
-  }
+size_t NormalForm::compose(std::vector<Mark> &marks) const {
   // A mark composes with the last starter unless a mark of its own class or a
   // higher one stands between them; a starter only if it is adjacent.
   size_t kept = 0, starter = SIZE_MAX;
@@ -102,9 +74,46 @@ bool NormalForm::composeCanonically(std::string_view text, std::string &result) 
     lastClass = mark.combiningClass;
     marks[kept++] = mark;
   }
+  return kept;
+}
+
+bool NormalForm::normalize(std::string_view text, std::string &result, std::vector<uint64_t> *origins) const {
+  const char *at = text.data(), *end = at + text.size();
+  const char *active = at;
+  while (active < end) {
+    Utf8Step step = readUtf8(active, end);
+    if (flags[step.codePoint] & INGOT_RT_TOK_FORM_ACTIVE)
+      break;
+    active += step.length;
+  }
+  if (active == end)
+    return false;
+
+  std::vector<Mark> marks;
+  marks.reserve(text.size());
+  while (at < end) {
+    Utf8Step step = readUtf8(at, end);
+    const auto origin = static_cast<uint64_t>(at - text.data());
+    at += step.length;
+    decompose(step.codePoint, [&](uint32_t c) { marks.push_back({c, combiningClass[c], marks.size(), origin}); });
+  }
+  // Runs of marks (class not 0) are ordered by class; equal classes keep their
+  // order.
+  for (auto run = marks.begin(); run != marks.end();) {
+    auto isMark = [](const Mark &m) { return m.combiningClass != 0; };
+    auto first = std::find_if(run, marks.end(), isMark);
+    run = std::find_if_not(first, marks.end(), isMark);
+    std::sort(first, run, [](const Mark &a, const Mark &b) {
+      return std::tuple(a.combiningClass, a.position) < std::tuple(b.combiningClass, b.position);
+    });
+  }
+  const size_t kept = composes ? compose(marks) : marks.size();
   result.clear();
-  for (size_t i = 0; i < kept; ++i)
+  for (size_t i = 0; i < kept; ++i) {
     appendUtf8(result, marks[i].codePoint);
+    if (origins)
+      origins->resize(result.size(), marks[i].origin);
+  }
   return true;
 }
 

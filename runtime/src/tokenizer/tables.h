@@ -42,11 +42,30 @@ struct CodePointMap {
   }
 };
 
+/// A uint32_t for every code point; NONE where the tables are damaged or absent.
+struct IdMap {
+  Table<uint16_t> pageOf;
+  Table<uint32_t> pages;
+
+  IdMap() = default;
+  IdMap(const uint8_t *base, const ingot_rt_tok_id_map &map) : pageOf(base, map.page_of), pages(base, map.pages) {}
+
+  uint32_t operator[](uint32_t codePoint) const {
+    const uint16_t *page = pageOf.at(codePoint >> 8);
+    const uint32_t *value = page ? pages.at(*page * 256u + (codePoint & 255)) : nullptr;
+    return value ? *value : INGOT_RT_TOK_NONE;
+  }
+};
+
 /// `length` bytes at `offset` of the pool, empty if they do not lie inside.
 inline std::string_view poolBytes(const Table<char> &pool, uint64_t offset, uint64_t length) {
   if (offset > pool.count || length > pool.count - offset)
     return {};
   return {pool.data + offset, length};
+}
+
+inline std::string_view poolBytes(const Table<char> &pool, const ingot_rt_tok_text &text) {
+  return poolBytes(pool, text.offset, text.length);
 }
 
 } // namespace ingot::rt

@@ -27,17 +27,19 @@ public:
       return fail("unknown version", INGOT_RT_TOK_VERSION, h.version);
     if (h.size != size)
       return fail("the section's size", h.size, size);
-    if (h.model != INGOT_RT_TOK_MODEL_BYTE_BPE)
-      return fail("unknown model", INGOT_RT_TOK_MODEL_BYTE_BPE, h.model);
+    if (h.model < INGOT_RT_TOK_MODEL_BYTE_BPE || h.model > INGOT_RT_TOK_MODEL_UNIGRAM)
+      return fail("unknown model", INGOT_RT_TOK_MODEL_UNIGRAM, h.model);
     if (!array<uint8_t>(h.bytes, "bytes") || !array<ingot_rt_tok_token>(h.tokens, "tokens") ||
         !table<ingot_rt_tok_vocab_slot>(h.vocab, "vocab") || !table<ingot_rt_tok_merge_slot>(h.merges, "merges") ||
-        !array<ingot_rt_tok_added>(h.added, "added") || !trie(h.raw_added) || !trie(h.normalized_added) ||
-        !map(h.properties, "properties") || !array<uint32_t>(h.prefix, "prefix") ||
+        !array<uint16_t>(h.symbols.page_of, "symbol pages") || !array<uint32_t>(h.symbols.pages, "symbols") ||
+        !table<uint64_t>(h.joints, "joints") || !array<ingot_rt_tok_piece_node>(h.pieces, "pieces") ||
+        !array<double>(h.scores, "scores") || !array<ingot_rt_tok_added>(h.added, "added") || !trie(h.raw_added) ||
+        !trie(h.normalized_added) || !map(h.properties, "properties") || !array<uint32_t>(h.prefix, "prefix") ||
         !array<uint32_t>(h.suffix, "suffix"))
       return false;
     if (h.tokens.count > INT32_MAX)
       return fail("too many tokens", INT32_MAX, h.tokens.count);
-    return normalizers(h) && preTokenizers(h);
+    return automata(h) && normalizers(h) && preTokenizers(h) && decoders(h);
   }
 
 private:
@@ -78,23 +80,33 @@ private:
   }
 
   bool normalizers(const ingot_rt_tok_header &h) {
-    const ingot_rt_tok_normal_form &form = h.normal_form;
-    if (!array<ingot_rt_tok_normalizer>(h.normalizers, "normalizers") || !map(form.flags, "normal form flags") ||
-        !map(form.combining_class, "combining classes") ||
-        !array<ingot_rt_tok_decomposition>(form.decompositions, "decompositions") ||
-        !array<uint32_t>(form.decomposed, "decomposed") ||
-        !array<ingot_rt_tok_composition>(form.compositions, "compositions"))
+    if (!array<ingot_rt_tok_normalizer>(h.normalizers, "normalizers") ||
+        !array<ingot_rt_tok_normal_form>(h.normal_forms, "normal forms") || !array<ingot_rt_tok_mapped>(h.maps, "maps"))
       return false;
+    Table<ingot_rt_tok_normal_form> forms(base, h.normal_forms);
+    for (uint64_t i = 0; i < forms.count; ++i) {
+      const ingot_rt_tok_normal_form &form = forms.data[i];
+      if (!map(form.flags, "normal form flags") || !map(form.combining_class, "combining classes") ||
+          !array<ingot_rt_tok_decomposition>(form.decompositions, "decompositions") ||
+          !array<uint32_t>(form.decomposed, "decomposed") ||
+          !array<ingot_rt_tok_composition>(form.compositions, "compositions"))
+        return false;
+    }
+    Table<ingot_rt_tok_mapped> maps(base, h.maps);
+    for (uint64_t i = 0; i < maps.count; ++i)
+      if (!map(maps.data[i].flags, "map flags") || !array<ingot_rt_tok_mapping>(maps.data[i].mappings, "mappings"))
+        return false;
     Table<ingot_rt_tok_normalizer> steps(base, h.normalizers);
+    if (steps.count > 256)
+      return fail("too many normalizers", 256, steps.count);
     for (uint64_t i = 0; i < steps.count; ++i)
-      if (steps.data[i].kind != INGOT_RT_TOK_NORMALIZER_NFC)
-        return fail("unknown normalizer", INGOT_RT_TOK_NORMALIZER_NFC, steps.data[i].kind);
+      if (steps.data[i].kind < INGOT_RT_TOK_NORMALIZER_FORM || steps.data[i].kind > INGOT_RT_TOK_NORMALIZER_BYTE_LEVEL)
+        return fail("unknown normalizer", INGOT_RT_TOK_NORMALIZER_BYTE_LEVEL, steps.data[i].kind);
     return true;
   }
 
   bool preTokenizers(const ingot_rt_tok_header &h) {
-    if (!array<ingot_rt_tok_pre_tokenizer>(h.pre_tokenizers, "pre-tokenizers") ||
-        !array<ingot_rt_tok_automaton>(h.automata, "automata"))
+    if (!array<ingot_rt_tok_pre_tokenizer>(h.pre_tokenizers, "pre-tokenizers"))
       return false;
     Table<ingot_rt_tok_pre_tokenizer> steps(base, h.pre_tokenizers);
     // Splitting recurses once for each step.
@@ -102,13 +114,19 @@ private:
       return fail("too many pre-tokenizers", 256, steps.count);
     for (uint64_t i = 0; i < steps.count; ++i) {
       const ingot_rt_tok_pre_tokenizer &step = steps.data[i];
-      if (step.kind != INGOT_RT_TOK_PRE_SPLIT && step.kind != INGOT_RT_TOK_PRE_SPACE)
-        return fail("unknown pre-tokenizer", INGOT_RT_TOK_PRE_SPLIT, step.kind);
+      if (step.kind < INGOT_RT_TOK_PRE_SPLIT || step.kind > INGOT_RT_TOK_PRE_BYTE_LEVEL)
+        return fail("unknown pre-tokenizer", INGOT_RT_TOK_PRE_BYTE_LEVEL, step.kind);
       if (step.behavior > INGOT_RT_TOK_CONTIGUOUS)
         return fail("unknown behavior of a split", INGOT_RT_TOK_CONTIGUOUS, step.behavior);
       if (step.kind == INGOT_RT_TOK_PRE_SPLIT && step.index >= h.automata.count)
         return fail("automaton's index is not below the number of automata", h.automata.count, step.index);
     }
+    return true;
+  }
+
+  bool automata(const ingot_rt_tok_header &h) {
+    if (!array<ingot_rt_tok_automaton>(h.automata, "automata"))
+      return false;
     Table<ingot_rt_tok_automaton> automata(base, h.automata);
     for (uint64_t i = 0; i < automata.count; ++i) {
       const ingot_rt_tok_automaton &a = automata.data[i];
@@ -118,6 +136,21 @@ private:
           a.transitions.count != uint64_t(a.states) * a.classes)
         return fail("size of an automaton's transitions", uint64_t(a.states) * a.classes, a.transitions.count);
     }
+    return true;
+  }
+
+  bool decoders(const ingot_rt_tok_header &h) {
+    if (!array<ingot_rt_tok_decoder>(h.decoders, "decoders"))
+      return false;
+    if (h.decode_mode != INGOT_RT_TOK_DECODE_BYTES && h.decode_mode != INGOT_RT_TOK_DECODE_STEPS)
+      return fail("unknown way to decode", INGOT_RT_TOK_DECODE_STEPS, h.decode_mode);
+    Table<ingot_rt_tok_decoder> steps(base, h.decoders);
+    // Decoding recurses once for each step.
+    if (steps.count > 256)
+      return fail("too many decoders", 256, steps.count);
+    for (uint64_t i = 0; i < steps.count; ++i)
+      if (steps.data[i].kind < INGOT_RT_TOK_DECODER_BYTE_LEVEL || steps.data[i].kind > INGOT_RT_TOK_DECODER_PREFIX)
+        return fail("unknown decoder", INGOT_RT_TOK_DECODER_PREFIX, steps.data[i].kind);
     return true;
   }
 
@@ -193,16 +226,30 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skipSpecial) co
   return text + decoder.finish();
 }
 
+StreamDecoder::StreamDecoder(const Tokenizer &tokenizer, bool skipSpecial)
+    : tokenizer(tokenizer), skipSpecial(skipSpecial) {
+  if (tokenizer.header->decode_mode == INGOT_RT_TOK_DECODE_STEPS)
+    chain.emplace(tokenizer.base, *tokenizer.header);
+}
+
 std::string StreamDecoder::push(int32_t id) {
   std::string text;
-  if (!(skipSpecial && tokenizer.isSpecial(id)))
+  const ingot_rt_tok_token *token = findToken(tokenizer.base, tokenizer.header, id);
+  if (!token || (skipSpecial && (token->flags & INGOT_RT_TOK_SPECIAL)))
+    return text;
+  if (chain)
+    chain->push(tokenizer.bytes(id), text);
+  else
     stream.push(tokenizer.bytes(id), text);
   return text;
 }
 
 std::string StreamDecoder::finish() {
   std::string text;
-  stream.finish(text);
+  if (chain)
+    chain->finish(text);
+  else
+    stream.finish(text);
   return text;
 }
 

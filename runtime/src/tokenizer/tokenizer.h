@@ -6,6 +6,7 @@
 #define INGOT_RUNTIME_TOKENIZER_TOKENIZER_H
 
 #include "ingot_rt/image_tokenizer.h"
+#include "tokenizer/decoder.h"
 #include "tokenizer/utf8.h"
 
 #include <cstdint>
@@ -58,11 +59,12 @@ public:
   uint64_t idCount() const { return header->tokens.count; }
   /// Whether `id` exists and is left out when special tokens are skipped.
   bool isSpecial(int64_t id) const;
-  /// The bytes `id` is decoded to, not necessarily whole characters; empty if
+  /// The bytes `id` is decoded from, not necessarily whole characters; empty if
   /// there is no such id.
   std::string_view bytes(int64_t id) const;
 
 private:
+  friend class StreamDecoder;
   Tokenizer(const uint8_t *base, const ingot_rt_tok_header *header) : base(base), header(header) {}
 
   const uint8_t *base;
@@ -74,16 +76,18 @@ private:
 /// bytes are spread over several ids comes with the last of them.
 class StreamDecoder {
 public:
-  StreamDecoder(const Tokenizer &tokenizer, bool skipSpecial) : tokenizer(tokenizer), skipSpecial(skipSpecial) {}
+  StreamDecoder(const Tokenizer &tokenizer, bool skipSpecial);
 
   std::string push(int32_t id);
-  /// What is left: U+FFFD if a character is incomplete.
+  /// What is left: what waited for a further id, U+FFFD if a character is
+  /// incomplete. Nothing is pushed after it.
   std::string finish();
 
 private:
   Tokenizer tokenizer;
   bool skipSpecial;
   Utf8Stream stream;
+  std::optional<DecoderChain> chain;
 };
 
 } // namespace ingot::rt

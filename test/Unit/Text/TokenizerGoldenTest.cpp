@@ -1,8 +1,11 @@
 // Every string and every list of ids of the tokenizer goldens (test/Integration/
-// cases/tokenizer-*), through the compiler's tables and the runtime's code.
+// cases/tokenizer-*, and synthetic/ with tokenizers of random parts, made by
+// test/Integration/make_tokenizer_golden.py), through the compiler's tables and
+// the runtime's code.
 #include "compiler/Text/TokenizerImage.h"
 #include "compiler/Text/TokenizerJson.h"
 #include "tokenizer/tokenizer.h"
+#include "llvm/Support/FileSystem.h"
 #include "gtest/gtest.h"
 
 using namespace ingot;
@@ -73,11 +76,52 @@ TEST_P(TokenizerGolden, decodes) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden, testing::Values("bbpe-gpt2", "bbpe-llama3", "bbpe-qwen2", "smollm2"),
+INSTANTIATE_TEST_SUITE_P(All, TokenizerGolden,
+                         testing::Values("bbpe-gpt2", "bbpe-llama3", "bbpe-qwen2", "smollm2", "sp-llama2",
+                                         "sp-metaspace"),
                          [](const auto &info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+TEST(TokenizerSynthetic, asTheReference) {
+  namespace fs = llvm::sys::fs;
+  std::error_code code;
+  unsigned files = 0;
+  for (fs::directory_iterator entry(INGOT_SYNTHETIC_DIR, code), end; entry != end && !code; entry.increment(code)) {
+    SCOPED_TRACE(entry->path());
+    ++files;
+    auto json = readJsonFile(entry->path());
+    ASSERT_TRUE(!!json) << toString(json.takeError());
+    auto description = convertTokenizerJson((*json)["tokenizer"], "tokenizer.json", Json(), "");
+    ASSERT_TRUE(!!description) << toString(description.takeError());
+    auto image = makeTokenizerImage(*description, std::nullopt);
+    ASSERT_TRUE(!!image) << toString(image.takeError());
+    std::string error;
+    auto tokenizer = rt::Tokenizer::open(image->data(), image->size(), error);
+    ASSERT_TRUE(tokenizer) << error;
+    for (const Json &item : (*json)["items"])
+      for (bool special : {true, false}) {
+        std::vector<int32_t> ids;
+        tokenizer->encode(item["text"].get<std::string>(), {special}, ids);
+        EXPECT_EQ(ids, item[special ? "ids" : "ids_plain"].get<std::vector<int32_t>>()) << item["text"];
+      }
+    for (const Json &item : (*json)["decode"])
+      for (bool skip : {false, true}) {
+        auto ids = item["ids"].get<std::vector<int32_t>>();
+        rt::StreamDecoder stream(*tokenizer, skip);
+        std::string parts;
+        for (int32_t id : ids) {
+          std::string part = stream.push(id);
+          EXPECT_TRUE(rt::isValidUtf8(part));
+          parts += part;
+        }
+        EXPECT_EQ(parts + stream.finish(), item[skip ? "decoded_skip" : "decoded"].get<std::string>()) << item["ids"];
+        EXPECT_EQ(tokenizer->decode(ids, skip), item[skip ? "decoded_skip" : "decoded"].get<std::string>());
+      }
+  }
+  EXPECT_EQ(files, 27u);
+}
 
 } // namespace

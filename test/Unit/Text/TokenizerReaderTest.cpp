@@ -190,10 +190,11 @@ TEST(TokenizerJson, refusesByName) {
     const char *pointer, *value, *error;
   };
   const Case cases[] = {
-      {"/model/type", "\"Unigram\"", "model: the type '\"Unigram\"' is not supported yet"},
-      {"/model/byte_fallback", "true", "model.byte_fallback is not supported yet"},
-      {"/model/continuing_subword_prefix", "\"##\"", "model.continuing_subword_prefix is not supported yet"},
-      {"/model/end_of_word_suffix", "\"</w>\"", "model.end_of_word_suffix is not supported yet"},
+      {"/model/type", "\"WordPiece\"", "model: the type 'WordPiece' is not supported yet"},
+      {"/model/type", "\"Unigram\"", "model.vocab: expected an array, got object"},
+      {"/model/byte_fallback", "1", "model.byte_fallback: expected a boolean, got number"},
+      {"/model/continuing_subword_prefix", "\"##\"", "model.merges[0]: expected 'b' to start with '##'"},
+      {"/model/end_of_word_suffix", "7", "model.end_of_word_suffix: expected a string, got number"},
       {"/model/dropout", "0.1", "model.dropout is not supported: it makes tokens random"},
       {"/model/unk_token", "\"nope\"", "model.unk_token 'nope' is not in the vocabulary"},
       {"/model/ignore_merges", "1", "model.ignore_merges: expected a boolean, got number"},
@@ -206,14 +207,27 @@ TEST(TokenizerJson, refusesByName) {
       {"/model/merges/0", "[\"a\"]", "model.merges[0]: expected a string or a pair of strings"},
       {"/model/merges/1", "[\"b\", \"a\"]", "model.merges[1]: 'ba' is not in the vocabulary"},
       {"/model", "null", "model: expected an object, got nothing"},
-      {"/normalizer", "{\"type\": \"Lowercase\"}", "normalizer: the type 'Lowercase' is not supported yet"},
-      {"/normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Strip\"}]}",
-       "normalizer.normalizers[1]: the type 'Strip' is not supported yet"},
-      {"/pre_tokenizer", "null", "pre_tokenizer: BPE without the pre-tokenizer 'ByteLevel' is not supported yet"},
-      {"/pre_tokenizer/type", "\"Metaspace\"", "pre_tokenizer: the type 'Metaspace' is not supported yet"},
+      {"/normalizer", "{\"type\": \"Precompiled\"}", "normalizer: the type 'Precompiled' is not supported yet"},
+      {"/normalizer", "{\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFC\"}, {\"type\": \"Other\"}]}",
+       "normalizer.normalizers[1]: the type 'Other' is not supported yet"},
+      {"/normalizer", "{\"type\": \"Prepend\"}", "normalizer.prepend: expected a string, got nothing"},
+      {"/normalizer", "{\"type\": \"Replace\", \"pattern\": \" \", \"content\": \"\"}",
+       "normalizer.pattern: expected an object with Regex or String, got string"},
+      {"/normalizer", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"a*\"}, \"content\": \"\"}",
+       "normalizer: replaced pattern 'a*': pattern: replacing what may be empty is not supported yet"},
+      {"/normalizer", "{\"type\": \"Replace\", \"pattern\": {\"Regex\": \"^a\"}, \"content\": \"\"}",
+       "normalizer: replaced pattern '^a': pattern: at byte 0: the anchor '^' is not supported yet"},
+      {"/pre_tokenizer/type", "\"UnicodeScripts\"", "pre_tokenizer: the type 'UnicodeScripts' is not supported yet"},
+      {"/pre_tokenizer", "{\"type\": \"Metaspace\"}", "pre_tokenizer.replacement: expected a string, got nothing"},
+      {"/pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"ab\"}",
+       "pre_tokenizer.replacement: expected one character, got 'ab'"},
+      {"/pre_tokenizer", "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"last\"}",
+       "pre_tokenizer.prepend_scheme: unknown value 'last'"},
       {"/pre_tokenizer",
-       "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"ByteLevel\"}, {\"type\": \"Digits\"}]}",
-       "pre_tokenizer.pretokenizers[1]: a pre-tokenizer after 'ByteLevel' is not supported yet"},
+       "{\"type\": \"Metaspace\", \"replacement\": \"_\", \"prepend_scheme\": \"first\", \"add_prefix_space\": false}",
+       "pre_tokenizer: add_prefix_space does not match prepend_scheme"},
+      {"/pre_tokenizer", "{\"type\": \"Punctuation\", \"behavior\": \"Other\"}",
+       "pre_tokenizer.behavior: unknown value 'Other'"},
       {"/pre_tokenizer",
        "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?<=a)\"}, "
        "\"behavior\": \"Isolated\", \"invert\": false}, {\"type\": \"ByteLevel\"}]}",
@@ -224,8 +238,12 @@ TEST(TokenizerJson, refusesByName) {
        "post_processor.special_tokens.y.ids: expected an array, got nothing"},
       {"/post_processor", "{\"type\": \"TemplateProcessing\", \"single\": []}",
        "post_processor.single: expected the text once, got it 0 times"},
-      {"/decoder", "null", "decoder: no decoder 'ByteLevel'; others are not supported yet"},
-      {"/decoder/type", "\"Metaspace\"", "decoder: the type 'Metaspace' is not supported yet"},
+      {"/decoder/type", "\"CTC\"", "decoder: the type 'CTC' is not supported yet"},
+      {"/decoder/type", "\"Metaspace\"", "decoder.replacement: expected a string, got nothing"},
+      {"/decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": -1, \"stop\": 0}",
+       "decoder.start: expected a small number, got number"},
+      {"/decoder", "{\"type\": \"Replace\", \"pattern\": {\"String\": \"\"}, \"content\": \"\"}",
+       "decoder.pattern: replacing what may be empty is not supported yet"},
       {"/added_tokens/0/content", "7", "added_tokens[0].content: expected a string, got number"},
       {"/added_tokens/0/lstrip", "0", "added_tokens[0].lstrip: expected a boolean, got number"},
   };
@@ -233,6 +251,88 @@ TEST(TokenizerJson, refusesByName) {
     Built built = changed([&](Json &t) { t[Json::json_pointer(c.pointer)] = Json::parse(c.value); });
     EXPECT_EQ(built.error, std::string("tokenizer.json: ") + c.error) << c.pointer;
   }
+}
+
+TEST(TokenizerJson, unigramRefusesByName) {
+  Json base = smallTokenizer();
+  base["model"] = Json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["b", -2]]})");
+  base["added_tokens"] = Json::array();
+  EXPECT_EQ(buildJson(base).error, "");
+  const std::pair<const char *, const char *> cases[] = {
+      {R"({"unk_id": null})", "model.unk_id: Unigram without an unknown token is not supported yet"},
+      {R"({"unk_id": 3})", "model.unk_id: expected an id below 3, got 3"},
+      {R"({"unk_id": -1})", "model.unk_id: expected an id from 0 to 2147483646, got '-1'"},
+      {R"({"vocab": [["a"]]})", "model.vocab[0]: expected a pair of text and score"},
+      {R"({"vocab": [["a", "b"]]})", "model.vocab[0]: expected a pair of text and score"},
+      {R"({"alpha": 0.1})", "model.alpha is not supported: it makes tokens random"},
+  };
+  for (auto [change, error] : cases) {
+    Json tokenizer = base;
+    tokenizer["model"].merge_patch(Json::parse(change));
+    if (std::string(change).find("null") != std::string::npos)
+      tokenizer["model"]["unk_id"] = nullptr;
+    EXPECT_EQ(buildJson(tokenizer).error, std::string("tokenizer.json: ") + error);
+  }
+}
+
+/// transformers lets the config's flags replace the post-processor.
+TEST(TokenizerJson, configAddsStartAndEnd) {
+  Json tokenizer = smallTokenizer();
+  tokenizer["post_processor"] = Json::parse(R"({"type": "RobertaProcessing", "sep": ["b", 1], "cls": ["a", 0]})");
+  auto encode = [&](const char *config) { return buildJson(tokenizer, Json::parse(config)).encode("c"); };
+  EXPECT_EQ(encode(R"({"eos_token": "<end>"})"), (Ids{0, 2, 1}));
+  EXPECT_EQ(encode(R"({"eos_token": "<end>", "add_bos_token": false})"), Ids{2});
+  EXPECT_EQ(encode(R"({"eos_token": "<end>", "add_bos_token": true})"), Ids{2}); // there is none
+  EXPECT_EQ(encode(R"({"eos_token": {"content": "<end>"}, "bos_token": "a", "add_bos_token": true,
+                       "add_eos_token": true})"),
+            (Ids{0, 2, 6}));
+  EXPECT_EQ(buildJson(tokenizer, Json::parse(R"({"add_eos_token": 1})")).error,
+            "tokenizer_config.json: tokenizer_config.add_eos_token: expected a boolean, got number");
+}
+
+/// What transformers takes out of the texts of models that are not BPE, also when ids come one by one.
+TEST(TokenizerJson, cleansUpSpaces) {
+  Json tokenizer = smallTokenizer();
+  tokenizer["model"] = Json::parse(R"({"type": "Unigram", "unk_id": 0,
+      "vocab": [["<unk>", 0], ["a", -1], [" ", -1], [".", -1], [" n", -1], ["'t", -1], ["'", -1]]})");
+  tokenizer["decoder"] = {{"type", "Fuse"}};
+  const Ids ids = {1, 2, 3, 4, 5, 2, 6, 2, 1, 2};
+  EXPECT_EQ(buildJson(tokenizer).decode(ids), "a . n't ' a ");
+  Built built = buildJson(tokenizer, Json::parse(R"({"clean_up_tokenization_spaces": true})"));
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.decode(ids), "a.n't'a ");
+  rt::StreamDecoder stream(*built.tokenizer, false);
+  std::string text;
+  for (int32_t id : ids)
+    text += stream.push(id);
+  EXPECT_EQ(text, "a.n't'a"); // a space may be taken out yet
+  EXPECT_EQ(stream.finish(), " ");
+}
+
+/// Where some text is not to be trusted, no model makes a special token of any.
+TEST(TokenizerJson, modelMakesNoSpecialTokenOfUntrustedText) {
+  Json tokenizer = smallTokenizer();
+  tokenizer["added_tokens"][0]["content"] = "abc"; // which merges lead to
+  tokenizer["added_tokens"][0]["single_word"] = true;
+  Built built = buildJson(tokenizer);
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  const std::vector<rt::TextSpan> all = {{0, 4}};
+  rt::EncodeOptions options;
+  Ids ids;
+  built.tokenizer->encode("abca", options, ids);
+  EXPECT_EQ(ids, (Ids{5, 0}));
+  options.untrusted = all;
+  ids.clear();
+  built.tokenizer->encode("abca", options, ids);
+  EXPECT_EQ(ids, (Ids{4, 2, 0}));
+
+  tokenizer["model"] = Json::parse(R"({"type": "Unigram", "unk_id": 0,
+      "vocab": [["<unk>", 0], ["a", -1], ["b", -1], ["c", -1], ["abc", -1]]})");
+  tokenizer["pre_tokenizer"] = nullptr;
+  built = buildJson(tokenizer);
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("abca"), (Ids{4, 1}));
+  EXPECT_EQ(built.encode("abca", true, false), (Ids{1, 2, 3, 1}));
 }
 
 TEST(TokenizerJson, sameTextTwiceAfterNormalization) {

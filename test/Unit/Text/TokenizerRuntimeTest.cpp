@@ -93,7 +93,7 @@ TEST(TokenizerImage, refusesWhatIsNotASection) {
     return errorOf(copy, copy.size());
   };
   EXPECT_NE(damaged(0, 1).find("bad magic number"), std::string::npos);
-  EXPECT_NE(damaged(offsetof(ingot_rt_tok_header, version), 9).find("unknown version: expected 1, got 9"),
+  EXPECT_NE(damaged(offsetof(ingot_rt_tok_header, version), 9).find("unknown version: expected 2, got 9"),
             std::string::npos);
   EXPECT_NE(damaged(offsetof(ingot_rt_tok_header, tokens) + 8, UINT64_MAX).find("table 'tokens' of"),
             std::string::npos);
