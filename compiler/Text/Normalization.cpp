@@ -71,8 +71,7 @@ NormalForm::NormalForm(bool compatible, bool composes) : compatible(compatible),
   for (uint32_t c = 0; c <= lastCodePoint; ++c) {
     if (c - hangul::syllable < hangul::syllables || c - 0xd800 < 0x800)
       continue;
-    std::vector<uint32_t> parts = compatibilityDecomposition(c);
-    if (parts.size() != 1 || parts.front() != c)
+    if (std::vector<uint32_t> parts = compatibilityDecomposition(c); parts != std::vector<uint32_t>{c})
       decompositions[c] = std::move(parts);
   }
 }

@@ -149,8 +149,15 @@ private:
       ++at;
       return makeNode(Node::Kind::Set, CodePointSet{{'\n', '\n'}}.complement());
     case '^':
-    case '$':
-      return unsupported("the anchor '" + Twine(peek()) + "'");
+      return unsupported("the anchor '^'");
+    case '$': {
+      // The end of a line, in Oniguruma's syntax always: no character but the
+      // line feed comes next.
+      ++at;
+      NodePtr node = makeNode(Node::Kind::LookAhead, CodePointSet{{'\n', '\n'}}.complement());
+      node->negative = true;
+      return node;
+    }
     case '*':
     case '+':
     case '?':

@@ -42,14 +42,15 @@ public:
   /// A value for every code point; equal pages are stored once.
   template <typename T>
   std::pair<ingot_rt_tok_array, ingot_rt_tok_array> addPages(const std::vector<T> &values) {
-    std::map<std::vector<T>, uint16_t> numbers;
+    StringMap<uint16_t> numbers;
     std::vector<uint16_t> pageOf;
     std::vector<T> pages;
     for (uint32_t page = 0; page < INGOT_RT_TOK_PAGES; ++page) {
-      std::vector<T> part(values.begin() + page * 256, values.begin() + (page + 1) * 256);
-      auto [found, isNew] = numbers.try_emplace(part, numbers.size());
+      const T *part = values.data() + page * 256;
+      auto [found, isNew] =
+          numbers.try_emplace(StringRef(reinterpret_cast<const char *>(part), 256 * sizeof(T)), numbers.size());
       if (isNew)
-        pages.insert(pages.end(), part.begin(), part.end());
+        pages.insert(pages.end(), part, part + 256);
       pageOf.push_back(found->second);
     }
     ingot_rt_tok_array first = add(pageOf);

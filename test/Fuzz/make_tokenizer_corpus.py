@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the seeds of fuzz-tokenizer, corpus/tokenizer/: make_tokenizer_corpus.py  (Python's standard library only)
+"""Makes the seeds of fuzz-tokenizer and fuzz-tokenize: make_tokenizer_corpus.py  (Python's standard library only)
 
-A small tokenizer.json for each part that a tokenizer can have, a zero byte, and a text that goes through it.
+corpus/tokenizer/: a small tokenizer.json for each part that a tokenizer can have, a zero byte, and a text that goes
+through it. corpus/tokenize/: a byte that chooses a tokenizer, one that says what is trusted, and a text.
 """
 import json
 import os
@@ -71,7 +72,15 @@ SEEDS = {
 }
 
 
+TEXTS = ["Hello <s>world</s> don't 123 ", "\u2581a\u2581 <0x0A> \u65e5\u672c\U0001f642 e\u0301\u0323 \ufb01 \u0130 \u1112\u1161\u11ab",
+         "<|im_start|>user\n<mask> WORD <sep> the  the\t\u00a0\u3000x", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa    "]
+
+
 def main():
+    os.makedirs(f"{HERE}/corpus/tokenize", exist_ok=True)
+    for i, text in enumerate(TEXTS):
+        with open(f"{HERE}/corpus/tokenize/{i}", "wb") as f:
+            f.write(bytes([7 * i, i]) + text.encode() + b"\xff\xe2\x82")
     os.makedirs(f"{HERE}/corpus/tokenizer", exist_ok=True)
     for name, (data, text) in SEEDS.items():
         with open(f"{HERE}/corpus/tokenizer/{name}", "wb") as f:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the goldens of test/Unit/Text/synthetic: tokenizers with random parts and what the `tokenizers` library does with
-generated strings. Needs
+generated strings; and test/Unit/Text/gguf-llama.json, a SentencePiece vocabulary as a GGUF has it. Needs
 
-    python3 -m pip install tokenizers==0.23.3
+    python3 -m pip install tokenizers==0.23.3 transformers==5.24.0
 
     make_tokenizer_golden.py [OUTPUT]
 
@@ -60,9 +60,34 @@ def golden(data, seed):
     return {"tokenizer": data, "items": items, "decode": decoded}
 
 
+def sentencepiece():
+    """The vocabulary of cases/tokenizer-sp-llama2 with scores by rank. The reference is what transformers makes of a GGUF:
+    all merges whose result is a token, by score."""
+    from transformers.convert_slow_tokenizer import generate_merges
+    with open(os.path.join(HERE, "cases", "tokenizer-sp-llama2", "model", "tokenizer.json"), encoding="utf-8") as f:
+        data = json.load(f)
+    vocab = data["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.get)
+    special = {"<unk>": 2, "<s>": 3, "</s>": 3}
+    types = [special.get(t, 6 if t.startswith("<0x") and len(t) == 6 else 1) for t in tokens]
+    scores = [0.0 if k != 1 else -float(i) for i, k in enumerate(types)]
+    data["model"]["merges"] = [list(m) for m in generate_merges(vocab, {t: s for t, s, k in zip(tokens, scores, types) if k == 1})]
+    data["added_tokens"] = [a for a in data["added_tokens"] if a["content"] in special]
+    t, r = Tokenizer.from_str(json.dumps(data)), random.Random(5)
+    pieces = [t.decode([i], skip_special_tokens=False) for i in range(len(tokens))]
+    items = []
+    for i in range(240):
+        text = fuzz_tokenizer.text(r, fuzz_tokenizer.WORDS + list(special), pieces, i)[:160]
+        ids = t.encode(text).ids
+        items.append({"text": text, "ids": ids, "decoded": t.decode(ids)})
+    return {"tokens": tokens, "scores": scores, "types": types, "items": items}
+
+
 def main():
     out = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "..", "Unit", "Text", "synthetic")
     os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "..", "gguf-llama.json"), "w", encoding="utf-8") as f:
+        json.dump(sentencepiece(), f, separators=(",", ":"))
     seen, kept = set(), 0
     for seed in range(1, 400):
         data = synthetic_tokenizer.make(seed, size=110)

@@ -10,13 +10,13 @@ TEXTS = ["The quick brown fox jumps over the lazy dog, don't it? 1234 and 56.7% 
          "🙂👍🏽 emoji \u200d and e\u0301 marks q\u0323\u0307", "aaaa aaaa bbbb abab  a  b   ab", "▁meta▁space ▁▁ text", "ﬁ ½ ² Ⅻ ㎏ İstanbul ẞ",
          "word's we'll I'm he'd they've ... --- ___ $5 <b>x</b> [a] {b}", "hello world hello there world wide web"]
 REGEXES = [r"\s+", r" {2,}", r"\d+", r"[aeiou]", r"\p{Lu}", r"\w+|[^\w\s]+", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|\s+(?!\S)|\s+",
-           r"\p{P}", r"[^\s]+", r"x?a"]
+           r"\p{P}", r"\s+$", r"[^\s]+", r"x?a"]
 BEHAVIORS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
 BYTES = [f"<0x{b:02X}>" for b in range(256)]
 
 
 def pattern(r, literals):
-    return Regex(r.choice(REGEXES[:9])) if r.random() < 0.5 else r.choice(literals)
+    return Regex(r.choice(REGEXES[:10])) if r.random() < 0.5 else r.choice(literals)
 
 
 def normalizer(r):

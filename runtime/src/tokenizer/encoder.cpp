@@ -267,7 +267,7 @@ void Encoder::metaspace(const Piece &piece, const ingot_rt_tok_pre_tokenizer &ho
   const bool track = (header.flags & INGOT_RT_TOK_TRACK_ORIGIN) != 0;
   auto put = [&](std::string_view bytes, size_t at) {
     text += bytes;
-    if (track)
+    if (track && !bytes.empty())
       origins.resize(text.size(), piece.originOf(at));
   };
   const bool starts = piece.text.front() == ' ' || piece.text.starts_with(character);

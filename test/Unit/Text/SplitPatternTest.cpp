@@ -70,6 +70,13 @@ TEST(SplitPattern, looksAheadOneCharacter) {
   EXPECT_EQ(match(R"((?!a)\p{L})", U"a"), -1);
 }
 
+TEST(SplitPattern, endOfLine) {
+  EXPECT_EQ(match(R"(\s+$)", U"  "), 2);
+  EXPECT_EQ(match(R"(\s+$)", U"  x"), -1);
+  EXPECT_EQ(match(R"(a$)", U"a\nb"), 1); // of any line
+  EXPECT_EQ(match(R"(a$|.)", U"ab"), 1);
+}
+
 TEST(SplitPattern, classes) {
   EXPECT_EQ(match(R"([^\r\n\p{L}\p{N}]?\p{L}+)", U".été1"), 4);
   EXPECT_EQ(match(R"([a-c\-x]+)", U"ab-xd"), 4);
@@ -103,7 +110,6 @@ TEST(SplitPattern, literalsAndSets) {
 TEST(SplitPattern, refusesByName) {
   const std::pair<const char *, const char *> cases[] = {
       {"^a", "at byte 0: the anchor '^' is not supported yet"},
-      {"a$", "at byte 1: the anchor '$' is not supported yet"},
       {"a++", "at byte 2: a possessive quantifier is not supported yet"},
       {"a{2}?", "'?' after '{...}' is not supported yet"},
       {"a*{2}x**", "a quantifier of a quantifier"},

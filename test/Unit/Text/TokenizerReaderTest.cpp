@@ -410,9 +410,11 @@ TEST(TokenizerGguf, namedPreTokenizers) {
     return built.error.empty() ? built.encode("12") : Ids{};
   };
   metadata.tokenizer.addBos = false;
-  for (const char *pre : {"", "default", "gpt-2", "llama-bpe", "gpt-4o"})
+  for (const char *pre : {"", "default", "gpt-2", "llama-bpe", "gpt-4o", "falcon", "deepseek-v3", "bloom", "jais-2",
+                          "minicpm5", "chatglm-bpe"})
     EXPECT_EQ(ids(pre), Ids{8}) << pre;
-  for (const char *pre : {"smollm", "qwen2", "deepseek-r1-qwen", "tekken"})
+  for (const char *pre : {"smollm", "qwen2", "deepseek-r1-qwen", "tekken", "qwen35", "command-r", "deepseek-llm",
+                          "deepseek-coder", "viking", "seed-coder", "stablelm2"})
     EXPECT_EQ(ids(pre), (Ids{6, 7})) << pre;
   // Llama's start token comes first unless the file says otherwise.
   metadata.tokenizer.addBos = std::nullopt;
@@ -438,6 +440,34 @@ TEST(TokenizerGguf, tokenTypes) {
   EXPECT_EQ(built.decode({7, 6}, true), "bc");
 }
 
+/// A SentencePiece vocabulary with scores: ids and texts are those of the merges that transformers' converter makes of
+/// it (make_tokenizer_golden.py).
+TEST(TokenizerGguf, sentencePieceAsItsGolden) {
+  auto golden = readJsonFile(INGOT_SYNTHETIC_DIR "/../gguf-llama.json");
+  ASSERT_TRUE(!!golden) << toString(golden.takeError());
+  auto tokens = (*golden)["tokens"].get<std::vector<std::string>>();
+  GgufTokenizer metadata;
+  metadata.model = "llama";
+  metadata.tokens.assign(tokens.begin(), tokens.end());
+  metadata.scores = (*golden)["scores"].get<std::vector<double>>();
+  metadata.tokenTypes = (*golden)["types"].get<std::vector<int64_t>>();
+  Built built = buildGguf(metadata, tokens.size());
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  ASSERT_GT((*golden)["items"].size(), 200u);
+  for (const Json &item : (*golden)["items"]) {
+    EXPECT_EQ(built.encode(item["text"].get<std::string>()), item["ids"].get<Ids>()) << item["text"];
+    EXPECT_EQ(built.decode(item["ids"].get<Ids>(), true), item["decoded"].get<std::string>()) << item["ids"];
+  }
+  // Without a space in front, as Gemma's files say, and without a start token.
+  Ids with = built.encode("the", false);
+  metadata.addSpacePrefix = metadata.addBos = false;
+  Built bare = buildGguf(metadata);
+  ASSERT_TRUE(bare.tokenizer) << bare.error;
+  EXPECT_EQ(bare.encode(" the"), with);
+  EXPECT_EQ(bare.decode(bare.encode("the")), "the");
+  EXPECT_NE(bare.encode("the"), with);
+}
+
 TEST(TokenizerGguf, refusesByName) {
   const Metadata base(smallTokenizer());
   auto error = [&](const std::function<void(GgufTokenizer &)> &change) {
@@ -447,8 +477,16 @@ TEST(TokenizerGguf, refusesByName) {
     return buildGguf(metadata, 6).error;
   };
   EXPECT_EQ(error([](GgufTokenizer &) {}), "");
+  EXPECT_EQ(error([](GgufTokenizer &t) { t.model = "t5"; }),
+            "model.gguf: tokenizer.ggml.model 't5' is not supported yet");
   EXPECT_EQ(error([](GgufTokenizer &t) { t.model = "llama"; }),
-            "model.gguf: tokenizer.ggml.model 'llama' is not supported yet");
+            "model.gguf: tokenizer.ggml.pre: the pre-tokenizer 'gpt-2' is not known for the model 'llama'; expected "
+            "'default'");
+  EXPECT_EQ(error([](GgufTokenizer &t) {
+              t.model = "llama";
+              t.pre = "default";
+            }),
+            "model.gguf: tokenizer.ggml.scores: expected 6 scores, one a token, got 0");
   EXPECT_EQ(
       error([](GgufTokenizer &t) {
         t.pre = "gpt-3";
