@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""A damaged executable says what is wrong: a flipped byte of a weight in selftest, a cut or stripped file at its start."""
+"""A damaged executable says what is wrong: a flipped byte of a weight or a wrong constant of a kernel in selftest, a cut
+or stripped file at its start."""
 import os
 import re
 import shutil
+import struct
 import subprocess
 import unittest
 
-from support import LLVM_BIN, compiled, ok, run, scratch
+from support import LLVM_BIN, ROOT, compiled, ok, run, scratch
 
 CASE = "llama-gqa-tied"
+VECTOR_MATH = os.path.join(ROOT, "compiler", "Codegen", "CPU", "VectorMath.cpp")
 
 
 def payload_start(exe):
@@ -17,6 +20,17 @@ def payload_start(exe):
     offset, size, count = (int(re.search(name + r"\D*(\d+)", text).group(1))
                            for name in ("Start of section headers:", "Size of section headers:", "Number of section headers:"))
     return (offset + size * count + 65535) // 65536 * 65536
+
+
+def exp_coefficients():
+    """The coefficients of the kernels' exponential, highest power first, as its source has them."""
+    with open(VECTOR_MATH, encoding="utf-8") as f:
+        text = f.read()
+    body = re.search(r"(?ms)^Value ingot::cpu::emitExp\(.*?^}", text)
+    found = body and re.search(r"polynomial\(\s*e,\s*r,\s*{([^}]*)}", body.group())
+    if not found:
+        raise AssertionError(f"{VECTOR_MATH}: no polynomial(e, r, {{...}}) in emitExp; this test takes its coefficients from there")
+    return [float(c) for c in found.group(1).split(",")]
 
 
 class Damage(unittest.TestCase):
@@ -46,6 +60,22 @@ class Damage(unittest.TestCase):
                 f.seek(place)
                 f.write(bytes([byte]))
         ok(exe, "selftest")
+
+    def test_wrong_constant_of_a_kernel(self):
+        # The terms of x^3 and x^4. Those of higher powers change the result by little more than the tolerance.
+        for power, value in list(enumerate(reversed(exp_coefficients()), start=2))[1:3]:
+            with self.subTest(term=f"x^{power}", value=value):
+                exe = self.copy("wrong-constant")
+                code = payload_start(exe)
+                with open(exe, "r+b") as f:
+                    image = f.read(code)
+                    right, wrong = struct.pack("<f", value), struct.pack("<f", 1.05 * value + 0.01)
+                    self.assertIn(right, image, f"the float {value} of {VECTOR_MATH} is not in the executable's code and constants")
+                    f.seek(0)
+                    f.write(image.replace(right, wrong))
+                result = run(exe, "selftest", "--json")
+                self.assertEqual(result.code, 1, str(result))
+                self.assertEqual((result.json["hashes"]["result"], result.json["logits"]["result"]), ("passed", "failed"))
 
     def test_cut(self):
         for cut in (1, 4096, 100000):
