@@ -20,7 +20,8 @@ namespace ingot {
 
 ObjectFiles::~ObjectFiles() {
   for (const std::string &path : paths) {
-    sys::fs::remove(path);
+    // A destructor has nobody to tell; what stays is a file in the temporary folder.
+    static_cast<void>(sys::fs::remove(path));
     sys::DontRemoveFileOnSignal(path);
   }
 }
