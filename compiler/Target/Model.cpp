@@ -3,8 +3,10 @@
 
 #include "compiler/Target/Model.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/FormatVariadic.h"
 #define XXH_INLINE_ALL
+#include <algorithm>
 #include <xxhash.h>
 
 using namespace mlir;
@@ -33,34 +35,34 @@ static uint64_t widestWindow(ModuleOp module) {
   return unlimited ? 0 : widest;
 }
 
-/// Appends where the rows of each checkpoint tensor under `value` go. `row`
-/// counts the rows of the stored parameter, of a vector its elements.
-static void collectSources(Value value, int64_t layer, ingot_rt_random_source place, const RandomCheckpoint &random,
-                           std::vector<ingot_rt_random_source> &out) {
+/// Appends where the rows of each checkpoint tensor under `value` go. `place`
+/// says which layers of which parameter, and its row counts the rows of the
+/// stored parameter, of a vector its elements.
+static void collectSources(Value value, ingot_rt_random_source place, const RandomCheckpoint &random,
+                           std::vector<RandomSourceRecord> &out) {
   Operation *op = value.getDefiningOp();
   auto type = cast<RankedTensorType>(value.getType());
   if (auto source = dyn_cast<SourceOp>(op)) {
-    std::string name = instantiateSource(source.getName(), layer);
+    std::string name = instantiateSource(source.getName(), static_cast<int64_t>(place.first_layer));
     place.columns = type.getShape().back();
     place.rows = type.getRank() == 1 ? 1 : type.getDimSize(0);
-    place.key = ingot_rt_random_key(random.seed(), name.data(), name.size());
     place.kind = random.kind(*random.find(name));
-    out.push_back(place);
+    out.push_back({source.getName().str(), place});
   } else if (auto concat = dyn_cast<ConcatOp>(op)) {
     for (Value input : concat.getInputs()) {
-      collectSources(input, layer, place, random, out);
+      collectSources(input, place, random, out);
       place.first_row += cast<RankedTensorType>(input.getType()).getDimSize(0);
     }
   } else if (auto stack = dyn_cast<StackOp>(op)) {
     for (Value input : stack.getInputs()) {
-      collectSources(input, layer, place, random, out);
+      collectSources(input, place, random, out);
       // Vectors are rows of one matrix, matrices the two of a pair.
       ++(cast<RankedTensorType>(input.getType()).getRank() == 1 ? place.first_row : place.which);
     }
   } else if (auto convert = dyn_cast<ConvertOp>(op)) {
-    collectSources(convert.getInput(), layer, place, random, out);
+    collectSources(convert.getInput(), place, random, out);
   } else {
-    collectSources(cast<PackOp>(op).getInput(), layer, place, random, out);
+    collectSources(cast<PackOp>(op).getInput(), place, random, out);
   }
 }
 
@@ -69,11 +71,22 @@ static LogicalResult addRandomSources(ArrayRef<PackedParameter> parameters, cons
   record.fields.random = 1;
   record.fields.random_seed = random.seed();
   for (auto [number, parameter] : enumerate(parameters))
-    for (auto [index, layer] : enumerate(parameter.layers)) {
+    for (size_t first = 0; first < parameter.layers.size();) {
+      // As many layers as are equally far apart: all of a model whose layers
+      // are of one kind.
+      ArrayRef<int64_t> layers = ArrayRef(parameter.layers).drop_front(first);
+      size_t count = 1;
+      int64_t step = layers.size() > 1 ? layers[1] - layers[0] : 1;
+      while (count < layers.size() && layers[count] - layers[count - 1] == step)
+        ++count;
       ingot_rt_random_source place = {};
       place.parameter = static_cast<uint32_t>(number);
-      place.index = index;
-      collectSources(ParameterOp(parameter.layout.op).getYielded(), layer, place, random, record.randomSources);
+      place.first_index = first;
+      place.count = count;
+      place.first_layer = static_cast<uint64_t>(std::max<int64_t>(layers[0], 0));
+      place.layer_step = static_cast<uint64_t>(step);
+      collectSources(ParameterOp(parameter.layout.op).getYielded(), place, random, record.randomSources);
+      first += count;
     }
   return success();
 }

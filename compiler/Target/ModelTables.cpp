@@ -94,8 +94,9 @@ Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record) {
     parameters.push_back(
         builder.initializer(parameter.fields, {{offsetof(ingot_rt_parameter, name), builder.text(parameter.name)},
                                                {offsetof(ingot_rt_parameter, part), builder.text(parameter.part)}}));
-  for (const ingot_rt_random_source &source : record.randomSources)
-    sources.push_back(builder.initializer(source));
+  for (const RandomSourceRecord &source : record.randomSources)
+    sources.push_back(builder.initializer(source.fields,
+                                          {{offsetof(ingot_rt_random_source, pattern), builder.text(source.pattern)}}));
   for (const OpRecord &op : record.ops)
     ops.push_back(builder.initializer(op.fields, {{offsetof(ingot_rt_op, name), builder.text(op.name)},
                                                   {offsetof(ingot_rt_op, kind), builder.text(op.kind)}}));

@@ -37,6 +37,12 @@ struct VariantRecord {
   uint64_t features;
 };
 
+/// A row of the table of random sources.
+struct RandomSourceRecord {
+  std::string pattern;
+  ingot_rt_random_source fields;
+};
+
 /// Everything in ingot_rt_model, with pointers replaced by what they point to.
 struct ModelRecord {
   std::string name, architecture;
@@ -44,7 +50,7 @@ struct ModelRecord {
   std::vector<ingot_rt_cache_group> cacheGroups;
   std::vector<VariantRecord> variants;
   std::vector<ParameterRecord> parameters;
-  std::vector<ingot_rt_random_source> randomSources;
+  std::vector<RandomSourceRecord> randomSources;
   std::vector<OpRecord> ops;
 };
 

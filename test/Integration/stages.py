@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Every stage can be printed; ingot-opt makes each IR stage from the one before, byte for byte; every fusion that an
 architecture allows is there; and the number of layers changes nothing but the number."""
+import os
 import re
 import unittest
 
@@ -73,9 +74,23 @@ class Stages(unittest.TestCase):
         self.assertEqual(len(few.splitlines()), len(many.splitlines()))
         for a, b in changed:
             self.assertEqual(a, re.sub(r"\b28\b", "2", b), "more than the layer count differs")
-        few, many = (emit(shape(n), "obj", "--weights=random:1") for n in (2, 28))
-        # The code does not grow; the table of what fills random weights has a row of 64 bytes for each of a layer's 9 tensors.
-        self.assertLess(abs(len(few) - len(many)), 0.01 * len(few) + 64 * 9 * (28 - 2))
+
+    def test_the_number_of_layers_costs_nothing(self):
+        """Neither code nor tables grow with the layers, nor does the time to make them."""
+        objects, seconds = {}, {}
+        for _ in range(5):
+            for layers in (2, 28):
+                model, before = shape(layers), os.times()
+                objects[layers] = emit(model, "obj", "--weights=random:1")
+                after = os.times()
+                spent = after.children_user + after.children_system - before.children_user - before.children_system
+                seconds[layers] = min(spent, seconds.get(layers, spent))
+            # Other programs on the machine make a measurement longer, never shorter: the least counts, and more of them
+            # are taken only while it is not clear.
+            if abs(seconds[2] - seconds[28]) < 0.1 * min(seconds.values()):
+                break
+        self.assertLess(abs(len(objects[2]) - len(objects[28])), 0.01 * len(objects[2]))
+        self.assertLess(abs(seconds[2] - seconds[28]), 0.1 * min(seconds.values()), f"seconds of CPU by number of layers: {seconds}")
 
 
 if __name__ == "__main__":

@@ -203,13 +203,15 @@ struct ingot_rt_parameter {
   const char *part;    ///< which part of the model it counts for: "embedding", "attention", "mlp", "norm", "lm_head"
 };
 
-/// How a random parameter is filled: a source tensor's rows go to rows [first_row, first_row + rows) of `parameter`'s
-/// layer `index` (a pair: matrix `which`).
+/// How a random parameter is filled in `count` of its layers, however many: for each i below it, the rows of the source
+/// tensor of the model's layer number first_layer + i layer_step go to rows [first_row, first_row + rows) of
+/// `parameter`'s layer first_index + i (a pair: matrix `which`). A parameter outside the layers has one.
 struct ingot_rt_random_source {
-  uint32_t parameter; ///< index in the parameter table
-  uint32_t kind;      ///< enum ingot_rt_random_kind
-  uint64_t index, which, first_row, rows, columns;
-  uint64_t key; ///< ingot_rt_random_key of the tensor's name and the seed
+  const char *pattern; ///< the tensor's name, "{layer}" for the layer's number; see ingot_rt_random_layer_key
+  uint32_t parameter;  ///< index in the parameter table
+  uint32_t kind;       ///< enum ingot_rt_random_kind
+  uint64_t which, first_row, rows, columns;
+  uint64_t first_index, count, first_layer, layer_step;
 };
 
 /// One op of a step, for `bench --per-op` and traces. Bytes and FLOPs are per step: fixed + per token (+ per row).

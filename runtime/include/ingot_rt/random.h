@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,28 @@ static inline uint64_t ingot_rt_random_key(uint64_t seed, const char *name, size
     h *= 0x100000001b3ull;
   }
   return h;
+}
+
+/// ingot_rt_random_key of a tensor of one layer: its name is `pattern` with `layer` in decimal in place of the first
+/// "{layer}", or `pattern` itself where that is not in it.
+static inline uint64_t ingot_rt_random_layer_key(uint64_t seed, const char *pattern, uint64_t layer) {
+  static const char place[] = "{layer}";
+  size_t length = strlen(pattern);
+  const char *at = strstr(pattern, place);
+  if (!at)
+    return ingot_rt_random_key(seed, pattern, length);
+  char digits[20]; // 2^64 has 20
+  size_t first = sizeof digits;
+  do {
+    digits[--first] = (char)('0' + layer % 10);
+    layer /= 10;
+  } while (layer != 0);
+  // The key of a prefix is where its continuation starts from.
+  const uint64_t basis = 0xcbf29ce484222325ull;
+  uint64_t h = ingot_rt_random_key(seed, pattern, (size_t)(at - pattern));
+  h = ingot_rt_random_key(basis ^ h, digits + first, sizeof digits - first);
+  at += sizeof place - 1;
+  return ingot_rt_random_key(basis ^ h, at, length - (size_t)(at - pattern));
 }
 
 /// Philox4x32-10: ten rounds on the counter {low(block), high(block), 0, 0} under `key`.

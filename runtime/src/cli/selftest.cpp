@@ -48,8 +48,10 @@ Verdict checkHashes(const Program &program, const Weights &weights) {
   if (weights.source == Weights::Source::Random) {
     constexpr uint64_t elements = 100000;
     uint64_t all = 0;
-    for (uint64_t i = 0; i < program.model.random_source_count; ++i)
-      all += program.model.random_sources[i].rows * program.model.random_sources[i].columns;
+    for (uint64_t i = 0; i < program.model.random_source_count; ++i) {
+      const ingot_rt_random_source &source = program.model.random_sources[i];
+      all += source.count * source.rows * source.columns;
+    }
     // An odd stride meets every column of matrices whose width is a power of two.
     Result<uint64_t> count = sampleRandomWeights(program.model, weights.data, all / elements | 1);
     if (count)

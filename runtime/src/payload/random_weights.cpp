@@ -31,16 +31,21 @@ uint32_t storedBits(uint32_t dtype, float value) {
   return std::bit_cast<uint32_t>(value);
 }
 
-/// Where a source's elements go: a matrix of `features` features in panels, or rows.
+/// Where the elements of a source's tensor of one layer, the `turn`th of the source, go: a matrix of `features`
+/// features in panels, or rows.
 struct Destination {
   const ingot_rt_parameter &parameter;
   const ingot_rt_random_source &source;
+  uint64_t key;      ///< of the layer's tensor
+  uint64_t index;    ///< of the parameter's layer
   uint8_t *layer;    ///< start of the parameter's layer
   uint64_t features; ///< of the whole matrix (a pair: of both)
 
-  Destination(const ingot_rt_model &model, const ingot_rt_random_source &source, uint8_t *weights)
+  Destination(const ingot_rt_model &model, const ingot_rt_random_source &source, uint64_t turn, uint8_t *weights)
       : parameter(model.parameters[source.parameter]), source(source),
-        layer(weights + parameter.offset + source.index * parameter.layer_stride),
+        key(ingot_rt_random_layer_key(model.random_seed, source.pattern,
+                                      source.first_layer + turn * source.layer_step)),
+        index(source.first_index + turn), layer(weights + parameter.offset + index * parameter.layer_stride),
         features(parameter.layout == INGOT_RT_PANEL_PAIRS ? 2 * roundUp(parameter.rows, panel) : parameter.rows) {}
 
   uint64_t feature(uint64_t row) const {
@@ -52,7 +57,7 @@ struct Destination {
   uint64_t rowsStart() const { return parameter.rows == 1 ? source.first_row : source.first_row * parameter.columns; }
 
   /// Element of the layer at which the source's [row][column] lies, by the definition in abi.h.
-  uint64_t index(uint64_t row, uint64_t column) const {
+  uint64_t elementAt(uint64_t row, uint64_t column) const {
     if (parameter.layout == INGOT_RT_ROWS)
       return rowsStart() + row * source.columns + column;
     return ingot_rt_panel_index(features, parameter.columns, parameter.segments, ingot_rt_k_group(parameter.dtype),
@@ -108,7 +113,7 @@ struct Filler {
     uint8_t bytes[columnsAtOnce + 32];
     for (; first < end; first += columnsAtOnce) {
       uint64_t count = std::min(columnsAtOnce, end - first);
-      const uint8_t *in = bytes + streamBytes(source.key, first, count, bytes);
+      const uint8_t *in = bytes + streamBytes(destination.key, first, count, bytes);
       for (uint64_t i = 0; i < count; ++i)
         out[first + i] = table[in[i]];
     }
@@ -134,8 +139,9 @@ struct Filler {
         uint64_t count = std::min(columnsAtOnce, extent - inside);
         const uint8_t *rows[panel];
         for (uint64_t row = firstRow; row < endRow; ++row)
-          rows[row - firstRow] = bytes[row - firstRow] + streamBytes(source.key, row * source.columns + start + inside,
-                                                                     count, bytes[row - firstRow]);
+          rows[row - firstRow] =
+              bytes[row - firstRow] +
+              streamBytes(destination.key, row * source.columns + start + inside, count, bytes[row - firstRow]);
         for (uint64_t i = 0; i < count; ++i) {
           Stored *at = out + (inside + i) / group * (panel * group) + firstLane * group + (inside + i) % group;
           for (uint64_t row = 0; row < endRow - firstRow; ++row)
@@ -149,10 +155,14 @@ struct Filler {
 } // namespace
 
 void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool) {
-  std::vector<uint64_t> ends(model.random_source_count);
+  std::vector<Destination> destinations;
+  std::vector<uint64_t> ends;
   uint64_t total = 0;
   for (uint64_t i = 0; i < model.random_source_count; ++i)
-    ends[i] = total += Destination(model, model.random_sources[i], weights).units();
+    for (uint64_t turn = 0; turn < model.random_sources[i].count; ++turn) {
+      destinations.emplace_back(model, model.random_sources[i], turn, weights);
+      ends.push_back(total += destinations.back().units());
+    }
   std::atomic<uint64_t> next{0};
   auto work = [&](uint32_t) {
     constexpr uint64_t unitsAtOnce = 16;
@@ -161,7 +171,7 @@ void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool
       while (first < end) {
         auto which = static_cast<uint64_t>(std::upper_bound(ends.begin(), ends.end(), first) - ends.begin());
         uint64_t start = which == 0 ? 0 : ends[which - 1], stop = std::min(end, ends[which]);
-        Destination destination(model, model.random_sources[which], weights);
+        const Destination &destination = destinations[which];
         auto fill = [&](const auto &filler) {
           for (; first < stop; ++first)
             filler.fill(first - start);
@@ -178,25 +188,30 @@ void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool
 
 Result<uint64_t> sampleRandomWeights(const ingot_rt_model &model, const uint8_t *weights, uint64_t stride) {
   uint64_t compared = 0;
-  for (uint64_t i = 0; i < model.random_source_count; ++i) {
-    const ingot_rt_random_source &source = model.random_sources[i];
-    Destination destination(model, source, const_cast<uint8_t *>(weights)); // only read below
+  auto sample = [&](const Destination &destination) -> Error {
+    const ingot_rt_random_source &source = destination.source;
     const ingot_rt_parameter &parameter = destination.parameter;
     auto kind = static_cast<ingot_rt_random_kind>(source.kind);
     int shift = ingot_rt_random_shift(source.columns);
     uint64_t size = ingot_rt_dtype_size(parameter.dtype);
     for (uint64_t element = 0; element < source.rows * source.columns; element += stride) {
       uint64_t row = element / source.columns, column = element % source.columns;
-      uint32_t expected = storedBits(parameter.dtype, ingot_rt_random_element(kind, source.key, shift, element)),
+      uint32_t expected = storedBits(parameter.dtype, ingot_rt_random_element(kind, destination.key, shift, element)),
                found = 0;
-      memcpy(&found, destination.layer + destination.index(row, column) * size, size);
+      memcpy(&found, destination.layer + destination.elementAt(row, column) * size, size);
       if (found != expected)
         return makeError("parameter %s, layer %" PRIu64 ", row %" PRIu64 ", column %" PRIu64
                          ": expected bits %08x, got %08x",
-                         parameter.name, source.index, source.first_row + row, column, expected, found);
+                         parameter.name, destination.index, source.first_row + row, column, expected, found);
       ++compared;
     }
-  }
+    return {};
+  };
+  for (uint64_t i = 0; i < model.random_source_count; ++i)
+    for (uint64_t turn = 0; turn < model.random_sources[i].count; ++turn)
+      // The cast is for the type's sake: a sample is only read.
+      if (Error error = sample(Destination(model, model.random_sources[i], turn, const_cast<uint8_t *>(weights))))
+        return error;
   return compared;
 }
 

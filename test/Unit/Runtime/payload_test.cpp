@@ -35,39 +35,59 @@ void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns,
   parameter.offset = 128;
   std::vector<ingot_rt_random_source> sources;
   uint64_t first = rows / 3;
-  for (uint64_t layer = 0; layer < 2; ++layer)
-    for (uint64_t part = 0; part < 2; ++part) {
-      ingot_rt_random_source source = {};
-      source.index = layer;
-      source.which = pair ? part : 0;
-      source.first_row = pair || part == 0 ? 0 : first;
-      source.rows = pair ? rows : part == 0 ? first : rows - first;
-      source.columns = columns;
-      source.key = 1000 * layer + part;
-      if (source.rows != 0)
-        sources.push_back(source);
+  for (uint64_t part = 0; part < 2; ++part) {
+    ingot_rt_random_source source = {};
+    source.pattern = part == 0 ? "layers.{layer}.a" : "layers.{layer}.b";
+    source.which = pair ? part : 0;
+    source.first_row = pair || part == 0 ? 0 : first;
+    source.rows = pair ? rows : part == 0 ? first : rows - first;
+    source.columns = columns;
+    source.count = 2;
+    source.first_layer = 9;
+    source.layer_step = 4;
+    if (source.rows == 0)
+      continue;
+    if (part == 0) {
+      sources.push_back(source);
+      continue;
     }
+    // The second tensor's layers in two rows of the table.
+    source.count = 1;
+    sources.push_back(source);
+    source.first_index = 1;
+    source.first_layer = 13;
+    sources.push_back(source);
+  }
   ingot_rt_model model = {};
   model.parameters = &parameter;
   model.parameter_count = 1;
+  model.random_seed = 7;
   model.random_sources = sources.data();
   model.random_source_count = sources.size();
   std::vector<uint8_t> weights(parameter.offset + 2 * parameter.layer_stride), expected = weights;
   Pool pool(workers, 2);
   fillRandomWeights(model, weights.data(), pool);
-  for (const ingot_rt_random_source &source : sources)
-    for (uint64_t row = 0; row < source.rows; ++row)
+  struct Tensor {
+    std::string name;
+    uint64_t layer, which, firstRow, rows;
+  };
+  uint64_t rest = pair ? rows : rows - first, restRow = pair ? 0 : first, firstRows = pair ? rows : first;
+  for (const Tensor &tensor :
+       {Tensor{"layers.9.a", 0, 0, 0, firstRows}, Tensor{"layers.13.a", 1, 0, 0, firstRows},
+        Tensor{"layers.9.b", 0, pair, restRow, rest}, Tensor{"layers.13.b", 1, pair, restRow, rest}})
+    for (uint64_t row = 0; row < tensor.rows; ++row)
       for (uint64_t column = 0; column < columns; ++column) {
-        uint64_t feature = source.first_row + row, at = feature * columns + column;
+        uint64_t feature = tensor.firstRow + row, at = feature * columns + column;
         if (layout != INGOT_RT_ROWS)
           at = ingot_rt_panel_index(features, columns, segments, group,
-                                    pair ? ingot_rt_pair_feature(source.which, feature) : feature, column);
-        float value = ingot_rt_random_element(INGOT_RT_RANDOM_MATRIX, source.key, ingot_rt_random_shift(columns),
-                                              row * columns + column);
+                                    pair ? ingot_rt_pair_feature(tensor.which, feature) : feature, column);
+        float value = ingot_rt_random_element(INGOT_RT_RANDOM_MATRIX,
+                                              ingot_rt_random_key(7, tensor.name.data(), tensor.name.size()),
+                                              ingot_rt_random_shift(columns), row * columns + column);
         uint32_t bits = std::bit_cast<uint32_t>(value);
         if (dtype != INGOT_RT_F32)
           bits = dtype == INGOT_RT_BF16 ? bfloatFromFloat(value) : halfFromFloat(value);
-        memcpy(expected.data() + parameter.offset + source.index * parameter.layer_stride +
+        memcpy(expected.data() + parameter.offset + tensor.layer * parameter.layer_stride +
                    at * ingot_rt_dtype_size(dtype),
                &bits, ingot_rt_dtype_size(dtype));
       }

@@ -51,35 +51,30 @@ constexpr uint64_t offsetOf(int parameter) {
 
 /// A tensor as a checkpoint would have it.
 struct Source {
-  const char *name; ///< '#' stands for the layer
+  const char *pattern;
   int parameter;
   uint32_t kind;
   uint64_t which, firstRow, rows, columns;
 };
 constexpr Source sources[] = {
     {"embed_tokens.weight", Embed, INGOT_RT_RANDOM_MATRIX, 0, 0, vocab, hidden},
-    {"layers.#.input_layernorm.weight", InputNorm, INGOT_RT_RANDOM_NORM, 0, 0, 1, hidden},
-    {"layers.#.q_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, 0, heads * headDim, hidden},
-    {"layers.#.k_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, heads * headDim, kvHeads * headDim, hidden},
-    {"layers.#.v_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, (heads + kvHeads) * headDim, kvHeads * headDim, hidden},
-    {"layers.#.o_proj.weight", OProj, INGOT_RT_RANDOM_MATRIX, 0, 0, hidden, heads * headDim},
-    {"layers.#.post_attention_layernorm.weight", PostNorm, INGOT_RT_RANDOM_NORM, 0, 0, 1, hidden},
-    {"layers.#.gate_proj.weight", GateUp, INGOT_RT_RANDOM_MATRIX, 0, 0, intermediate, hidden},
-    {"layers.#.up_proj.weight", GateUp, INGOT_RT_RANDOM_MATRIX, 1, 0, intermediate, hidden},
-    {"layers.#.down_proj.weight", DownProj, INGOT_RT_RANDOM_MATRIX, 0, 0, hidden, intermediate},
+    {"layers.{layer}.input_layernorm.weight", InputNorm, INGOT_RT_RANDOM_NORM, 0, 0, 1, hidden},
+    {"layers.{layer}.q_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, 0, heads * headDim, hidden},
+    {"layers.{layer}.k_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, heads * headDim, kvHeads * headDim, hidden},
+    {"layers.{layer}.v_proj.weight", Qkv, INGOT_RT_RANDOM_MATRIX, 0, (heads + kvHeads) * headDim, kvHeads * headDim,
+     hidden},
+    {"layers.{layer}.o_proj.weight", OProj, INGOT_RT_RANDOM_MATRIX, 0, 0, hidden, heads * headDim},
+    {"layers.{layer}.post_attention_layernorm.weight", PostNorm, INGOT_RT_RANDOM_NORM, 0, 0, 1, hidden},
+    {"layers.{layer}.gate_proj.weight", GateUp, INGOT_RT_RANDOM_MATRIX, 0, 0, intermediate, hidden},
+    {"layers.{layer}.up_proj.weight", GateUp, INGOT_RT_RANDOM_MATRIX, 1, 0, intermediate, hidden},
+    {"layers.{layer}.down_proj.weight", DownProj, INGOT_RT_RANDOM_MATRIX, 0, 0, hidden, intermediate},
     {"norm.weight", Norm, INGOT_RT_RANDOM_NORM, 0, 0, 1, hidden},
     {"lm_head.weight", LmHead, INGOT_RT_RANDOM_MATRIX, 0, 0, vocab, hidden},
 };
 
-uint64_t keyOf(const Source &source, uint64_t layer) {
-  std::string name = source.name;
-  if (size_t at = name.find('#'); at != std::string::npos)
-    name.replace(at, 1, std::to_string(layer));
-  return ingot_rt_random_key(seed, name.data(), name.size());
-}
-
 float element(const Source &source, uint64_t layer, uint64_t row, uint64_t column) {
-  return ingot_rt_random_element(static_cast<ingot_rt_random_kind>(source.kind), keyOf(source, layer),
+  return ingot_rt_random_element(static_cast<ingot_rt_random_kind>(source.kind),
+                                 ingot_rt_random_layer_key(seed, source.pattern, layer),
                                  ingot_rt_random_shift(source.columns), row * source.columns + column);
 }
 
@@ -290,9 +285,8 @@ struct Tables {
                        specs[i].columns, specs[i].segments, specs[i].count,  specs[i].layerBytes,
                        offsetOf(i),      specs[i].elements, specs[i].part};
     for (const Source &source : sources)
-      for (uint64_t layer = 0; layer < specs[source.parameter].count; ++layer)
-        randomSources.push_back({static_cast<uint32_t>(source.parameter), source.kind, layer, source.which,
-                                 source.firstRow, source.rows, source.columns, keyOf(source, layer)});
+      randomSources.push_back({source.pattern, static_cast<uint32_t>(source.parameter), source.kind, source.which,
+                               source.firstRow, source.rows, source.columns, 0, specs[source.parameter].count, 0, 1});
     model.size = sizeof model;
     model.version = INGOT_RT_ABI_VERSION;
     model.cache_group_count = 1;
