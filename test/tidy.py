@@ -3,10 +3,9 @@
 INGOT_CHECK_FULL=1).
 
 Changed is what differs from the merge base with origin/main, or, where that is HEAD itself (a fresh clone), from the
-newest commit that is over four hours old, or, where there is none, from the commit before HEAD; INGOT_CHECK_BASE names
-another commit. A changed header is checked through one
-source that includes it. A source that passed is not checked again while it, the project's headers that it includes and
-.clang-tidy stay the same (build/<preset>/tidy).
+newest commit that is over four hours old. Where there is none, everything is new. INGOT_CHECK_BASE names another commit.
+A changed header is checked through one source that includes it. A source that passed is not checked again while it, the
+project's headers that it includes and .clang-tidy stay the same (build/<preset>/tidy).
 """
 import concurrent.futures
 import hashlib
@@ -29,9 +28,9 @@ def changed_files():
         head = (git("rev-parse", "HEAD") or "").strip()
         base = (git("merge-base", "HEAD", "origin/main") or git("merge-base", "HEAD", "main") or "").strip()
         if base in ("", head):
-            base = (git("rev-list", "-1", "--before=4 hours ago", "HEAD") or git("rev-parse", "-q", "--verify", "HEAD~1") or "").strip()
+            base = (git("rev-list", "-1", "--before=4 hours ago", "HEAD") or "").strip()
     if not base:
-        return None, "no base found"
+        return None, "no older commit"
     names = git("diff", "--name-only", "-z", base)
     if names is None:
         return None, f"no such base: {base}"
