@@ -55,6 +55,8 @@ struct DecoderConfig {
   TensorNames names;
   /// torch_dtype, which only random weights need; empty if absent.
   std::string dtype;
+  /// What the configuration says in vain, a line each.
+  std::vector<std::string> warnings;
 };
 
 /// One architecture. `read` fills a configuration whose `architecture` is set

@@ -36,18 +36,21 @@ void readTokens(ConfigReader &reader, std::optional<int64_t> bos, std::optional<
   auto single = [&](StringRef key, std::optional<int64_t> absent) {
     // -1 is an old way to say none.
     std::optional<int64_t> id = reader.findOrNull(key) ? reader.optionalInteger(key, -1, mostIds) : absent;
-    return id && *id >= 0 && *id < config.vocab ? id : std::nullopt;
+    if (!id || *id < 0)
+      return std::optional<int64_t>();
+    bool given = reader.find(key) != nullptr;
+    bool there = given ? reader.occurs(key, *id, config.vocab, config.warnings) : *id < config.vocab;
+    return there ? id : std::nullopt;
   };
   config.tokens.bos = single("bos_token_id", bos);
   config.tokens.pad = single("pad_token_id", pad);
-  std::vector<int64_t> ends;
-  if (reader.findOrNull("eos_token_id"))
-    ends = reader.ids("eos_token_id", mostIds).value_or(ends);
-  else if (eos)
-    ends = {*eos};
-  for (int64_t id : ends)
-    if (id < config.vocab)
-      config.tokens.eos.push_back(id);
+  if (reader.findOrNull("eos_token_id")) {
+    for (int64_t id : reader.ids("eos_token_id", mostIds).value_or(std::vector<int64_t>()))
+      if (reader.occurs("eos_token_id", id, config.vocab, config.warnings))
+        config.tokens.eos.push_back(id);
+  } else if (eos && *eos < config.vocab) {
+    config.tokens.eos.push_back(*eos);
+  }
 }
 
 /// SiLU has two names; everything else computes something else.

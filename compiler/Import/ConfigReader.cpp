@@ -222,6 +222,15 @@ std::optional<std::vector<int64_t>> ConfigReader::ids(StringRef key, int64_t max
   return result;
 }
 
+bool ConfigReader::occurs(StringRef key, int64_t id, int64_t vocab, std::vector<std::string> &warnings) {
+  if (id < vocab)
+    return true;
+  std::string remark = ("id " + Twine(id) + " is not below vocab_size " + Twine(vocab) + " and never occurs").str();
+  warnings.push_back((fileName + ": key '" + prefix + key + "': " + remark).str());
+  ledger.amendKey(fileName, prefix + key.str(), remark);
+  return false;
+}
+
 void ConfigReader::consume(StringRef key, const Twine &became) {
   const Json *value = findOrNull(key);
   if (!value)

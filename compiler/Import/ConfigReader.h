@@ -69,6 +69,10 @@ public:
   /// nothing where the key is absent.
   std::optional<std::vector<int64_t>> ids(llvm::StringRef key, int64_t max);
 
+  /// Whether an id that `key` gives is in a vocabulary. One that is not never
+  /// occurs; it is warned of and remarked in the ledger.
+  bool occurs(llvm::StringRef key, int64_t id, int64_t vocab, std::vector<std::string> &warnings);
+
   /// Records a key as consumed: its value, or `became`.
   void consume(llvm::StringRef key, const llvm::Twine &became = "");
   /// Records a key as inert. No effect where the key is absent.

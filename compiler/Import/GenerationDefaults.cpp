@@ -123,18 +123,10 @@ Expected<GenerationDefaults> readGenerationConfig(const Json &object, StringRef 
   readSampling(reader, result);
   result.maxNewTokens = reader.optionalInteger("max_new_tokens", 1, most).value_or(-1);
   result.maxLength = reader.optionalInteger("max_length", 1, most).value_or(-1);
-  auto checked = [&](StringRef key, int64_t id) {
-    if (id < vocab)
-      return true;
-    warnings.push_back((file + ": key '" + key + "': id " + Twine(id) + " is not below vocab_size " + Twine(vocab) +
-                        " and never occurs")
-                           .str());
-    return false;
-  };
   for (auto [key, field] : {std::pair("bos_token_id", &result.bos), std::pair("pad_token_id", &result.pad)})
     if (reader.find(key)) {
       int64_t id = reader.optionalInteger(key, -1, most).value_or(-1);
-      *field = checked(key, id) ? id : -1;
+      *field = reader.occurs(key, id, vocab, warnings) ? id : -1;
     } else {
       reader.consume(key, "absent");
     }
@@ -142,7 +134,7 @@ Expected<GenerationDefaults> readGenerationConfig(const Json &object, StringRef 
   if (ends && !ends->empty()) {
     result.eos.clear();
     for (int64_t id : *ends)
-      if (checked("eos_token_id", id))
+      if (reader.occurs("eos_token_id", id, vocab, warnings))
         result.eos.push_back(static_cast<int32_t>(id));
   }
   reader.checkRest({samplingInertKeys}, "a generation configuration");

@@ -239,6 +239,7 @@ Expected<ImportResult> importCheckpoint(MLIRContext &context, StringRef path, co
                                                      isGguf ? translated : result.ledger, isGguf);
   if (!config)
     return config.takeError();
+  result.warnings = config->warnings;
   if (isGguf)
     recordMetadata(*input->gguf, input->configFile, result.ledger);
   if (Error error = checkLimits(options, input->configFile, config->maxPosition))

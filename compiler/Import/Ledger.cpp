@@ -20,6 +20,13 @@ void Ledger::addKey(StringRef file, StringRef key, LedgerOutcome outcome, const 
     keyEntries.push_back({LedgerEntry::Source::Key, std::move(what), outcome, detail.str()});
 }
 
+void Ledger::amendKey(StringRef file, StringRef key, const Twine &remark) {
+  std::string what = (sys::path::filename(file) + ": " + key).str();
+  for (LedgerEntry &entry : keyEntries)
+    if (entry.what == what)
+      entry.detail += ("; " + remark).str();
+}
+
 void Ledger::addTensor(StringRef name, LedgerOutcome outcome, const Twine &detail) {
   tensorEntries.push_back({LedgerEntry::Source::Tensor, ("tensor: " + name).str(), outcome, detail.str()});
 }

@@ -45,6 +45,8 @@ public:
   /// Records a key of `file` (its name without directories is used). A key that
   /// is recorded already keeps its first entry.
   void addKey(llvm::StringRef file, llvm::StringRef key, LedgerOutcome outcome, const llvm::Twine &detail);
+  /// Appends a remark to the entry of a key that is recorded.
+  void amendKey(llvm::StringRef file, llvm::StringRef key, const llvm::Twine &remark);
   void addTensor(llvm::StringRef name, LedgerOutcome outcome, const llvm::Twine &detail);
 
   const std::vector<LedgerEntry> &keys() const { return keyEntries; }

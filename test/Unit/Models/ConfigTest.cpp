@@ -485,6 +485,34 @@ TEST(Generation, IdsBeyondTheVocabularyAreToldOf) {
   EXPECT_NE(warnings[0].find("id 20"), std::string::npos) << warnings[0];
 }
 
+TEST(Config, IdsBeyondTheVocabularyAreToldOf) {
+  Json object = json(R"({"model_type": "llama", "hidden_size": 32, "intermediate_size": 8, "num_hidden_layers": 3,
+                         "num_attention_heads": 4, "vocab_size": 9, "bos_token_id": 9, "eos_token_id": [8, 100],
+                         "pad_token_id": -1})");
+  Ledger ledger;
+  Expected<DecoderConfig> config = read(object, ledger);
+  ASSERT_TRUE(bool(config)) << toString(config.takeError());
+  EXPECT_FALSE(config->tokens.bos.has_value());
+  EXPECT_FALSE(config->tokens.pad.has_value());
+  EXPECT_EQ(config->tokens.eos, std::vector<int64_t>{8});
+  EXPECT_EQ(
+      config->warnings,
+      (std::vector<std::string>{"config.json: key 'bos_token_id': id 9 is not below vocab_size 9 and never occurs",
+                                "config.json: key 'eos_token_id': id 100 is not below vocab_size 9 and never occurs"}));
+  std::map<std::string, std::string> details;
+  for (const LedgerEntry &entry : ledger.keys())
+    details[entry.what] = entry.detail;
+  EXPECT_EQ(details["config.json: bos_token_id"], "9; id 9 is not below vocab_size 9 and never occurs");
+  EXPECT_EQ(details["config.json: pad_token_id"], "-1");
+
+  // A default of the architecture that the vocabulary lacks is nobody's mistake.
+  object = json(R"({"model_type": "llama", "hidden_size": 32, "intermediate_size": 8, "num_hidden_layers": 3,
+                    "num_attention_heads": 4, "vocab_size": 1})");
+  config = read(object);
+  ASSERT_TRUE(bool(config)) << toString(config.takeError());
+  EXPECT_TRUE(config->tokens.eos.empty() && config->warnings.empty());
+}
+
 TEST(Generation, WhatIsNotBuiltIsNamed) {
   for (const char *text :
        {R"({"num_beams": 4})", R"({"no_repeat_ngram_size": 3})", R"({"typical_p": 0.5})", R"({"suppress_tokens": [1]})",

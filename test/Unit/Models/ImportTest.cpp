@@ -248,6 +248,15 @@ TEST(Import, AKeyThatIsNotThereCannotBeIgnored) {
   EXPECT_EQ(result->warnings[0], "--ignore-key=hiden_size matches no key");
 }
 
+TEST(Import, WarningsOfTheConfigurationAreHandedOn) {
+  mlir::MLIRContext context;
+  Expected<ImportResult> result = importConfig(context, patched(llamaConfig(), json(R"({"eos_token_id": 1000000})")));
+  ASSERT_TRUE(bool(result));
+  EXPECT_TRUE(result->generation.eos.empty());
+  ASSERT_EQ(result->warnings.size(), 1u);
+  EXPECT_NE(result->warnings[0].find("key 'eos_token_id': id 1000000 is not below"), std::string::npos);
+}
+
 TEST(Import, LongropeHasTwoSetsOfFrequencies) {
   std::string text = importText(patched(llamaConfig(), json(R"({"rope_scaling": {"rope_type": "longrope",
       "short_factor": [1, 1, 1, 1], "long_factor": [2, 2, 4, 4], "original_max_position_embeddings": 32}})")));
