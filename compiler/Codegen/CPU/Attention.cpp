@@ -297,7 +297,7 @@ void TiledEmitter::chunk(Tile size, Value elements, Ix keys, Ix query, Ix keyBeg
   product.panels = std::min(size.panels, tilesPerBlock);
   for (int64_t t = 0; t < tilesPerBlock; t += product.panels)
     kernels.product(e, product, scratch, queryStart, e.c(memory.width), elements, keys + keyTile * t, keyTile,
-                    e.c(cache.headDim), scratch, scores + t * lanes, e.c(blockSize));
+                    e.c(cache.headDim), scratch, scores + t * lanes, e.c(blockSize), e.c(lanes));
   e.loop(e.c(0), e.c(size.rows), 1, [&](Ix r) {
     kernels.call(e, nameOf("attention_softmax", shape, cache),
                  {scratch, query + r, scores + r * blockSize, keyBegin, keyEnd}, [&](Emitter &f, ValueRange a) {
@@ -314,7 +314,7 @@ void TiledEmitter::chunk(Tile size, Value elements, Ix keys, Ix query, Ix keyBeg
     product.panels = width;
     e.loop(e.c(begin), e.c(end), width, [&](Ix panel) {
       kernels.product(e, product, scratch, scores + keyBegin, e.c(blockSize), elements, values + panel * lanes,
-                      e.c(lanes), keyEnd - keyBegin, scratch, target + panel * lanes, e.c(memory.width));
+                      e.c(lanes), keyEnd - keyBegin, scratch, target + panel * lanes, e.c(memory.width), e.c(lanes));
     });
   };
   if (wide > 0)

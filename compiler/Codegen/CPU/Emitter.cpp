@@ -141,6 +141,11 @@ void Emitter::vstore(Value value, Value memory, Ix at) {
   vector::StoreOp::create(*this, value, memory, ValueRange{at.value});
 }
 
+void Emitter::prefetch(Value memory, Ix at) {
+  memref::PrefetchOp::create(*this, memory, ValueRange{at.value}, /*isWrite=*/false, /*localityHint=*/3,
+                             /*isDataCache=*/true);
+}
+
 Value Emitter::maskedLoad(Value memory, Ix at, Value mask) {
   Type element = cast<MemRefType>(memory.getType()).getElementType();
   auto type = vector(element, cast<VectorType>(mask.getType()).getNumElements());

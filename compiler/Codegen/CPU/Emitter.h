@@ -103,6 +103,8 @@ public:
   void store(mlir::Value value, mlir::Value memory, Ix at);
   mlir::Value vload(mlir::Value memory, Ix at, int64_t n = lanes);
   void vstore(mlir::Value vector, mlir::Value memory, Ix at);
+  /// Asks for the cache line of an element that will be read; the position may be outside of the memory.
+  void prefetch(mlir::Value memory, Ix at);
   /// Lanes below `count` only; the others load zero or are not stored.
   mlir::Value maskedLoad(mlir::Value memory, Ix at, mlir::Value mask);
   void maskedStore(mlir::Value vector, mlir::Value memory, Ix at, mlir::Value mask);

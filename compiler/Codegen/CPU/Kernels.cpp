@@ -11,18 +11,20 @@ using namespace ingot::cpu;
 
 static_assert(lanes == INGOT_RT_PANEL && lanes == INGOT_RT_KEY_TILE, "a vector's lanes are a panel's features");
 
-/// Floats of input rows that a worker packs at once: a quarter of a megabyte,
-/// which a level 2 cache keeps beside the weights that stream through it.
-static constexpr int64_t packedTarget = 65536;
+/// Floats of input rows that a worker packs at once, at most: four megabytes. A block of K of them is what a level 2
+/// cache has to keep; the more rows, the less often all weights are read.
+static constexpr int64_t packedTarget = 1 << 20;
 
 Kernels::Kernels(ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext)
     : module(module), registerTiles(chooseTiles(unit)), contextLimit(maxContext) {
   // See LinearEmitter for the order of the regions.
-  packedFloats = std::max<int64_t>(packedTarget, registerTiles.front().rows * (largestK + 2));
+  packedFloats = std::max<int64_t>(std::min<int64_t>(packedTarget, floatBlockRows * (largestK + 2)),
+                                   registerTiles.front().rows * (largestK + 2));
   int64_t accumulators = 0;
   for (Tile tile : registerTiles)
     accumulators = std::max(accumulators, tile.rows * std::max<int64_t>(tile.panels, 2) * lanes);
-  argmaxStart = packedFloats + accumulators * INGOT_RT_K_SEGMENTS;
+  widenedStart = packedFloats + std::max<int64_t>(accumulators * INGOT_RT_K_SEGMENTS, blockFloats);
+  argmaxStart = widenedStart + widenedK * lanes;
   reserveScratch(argmaxStart + maxBlockRows * 2 * (lanes + 1));
 }
 

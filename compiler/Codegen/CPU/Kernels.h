@@ -184,17 +184,24 @@ public:
     /// Input rows lie as [k][rows]; else each `inputStride` after the one
     /// before.
     bool packedInput = false;
-    /// Starts from what the accumulators hold instead of zero.
+    /// Starts from what the accumulators hold instead of zero; or where `adds`, an i1, is true.
     bool accumulate = false;
+    mlir::Value adds;
+    /// Bytes ahead of the weights that are read that each panel prefetches; 0: none.
+    int64_t prefetchBytes = 0;
     /// Elements between one k (or pair) and the next of a panel's 16 features.
     int64_t weightStride = lanes;
   };
-  /// accumulators[r * accumulatorStride + p * 16 + lane] (+)= sum over k
+  /// accumulators[r * accumulatorStride + p * accumulatorPanelStride + lane] (+)= sum over k
   /// ascending of input[r][k] * weights[p][k][lane]. Positions are in elements
   /// of the memory given; `k` may be zero.
   void product(Emitter &e, const MicroKernel &kernel, mlir::Value input, Ix inputStart, Ix inputStride,
                mlir::Value weights, Ix weightStart, Ix panelStride, Ix k, mlir::Value accumulators, Ix accumulatorStart,
-               Ix accumulatorStride);
+               Ix accumulatorStride, Ix accumulatorPanelStride);
+  /// memory[target + k' * 16 + lane] = weights[start + ...][lane] as f32, for k' in [0, k) (of pairs: rounded up) of a
+  /// panel.
+  void widen(Emitter &e, mlir::Type element, bool pairs, mlir::Value weights, Ix start, Ix k, mlir::Value memory,
+             Ix target);
 
   const std::vector<Tile> &tiles() const { return registerTiles; }
   /// Floats of scratch memory that attention uses, per worker.
@@ -202,8 +209,10 @@ public:
   /// Calls ingot_rt_barrier.
   void barrier(Emitter &e, mlir::Value barrier, Ix worker);
   int64_t maxContext() const { return contextLimit; }
-  /// Rows of a block of a linear, at most.
-  static constexpr int64_t maxBlockRows = 240;
+  /// Rows of a block of a linear, at most; of one with float weights.
+  static constexpr int64_t maxBlockRows = 240, floatBlockRows = 168;
+  /// Floats of a block's sums, and k of a panel that are widened together, in a linear with float weights.
+  static constexpr int64_t blockFloats = 86016, widenedK = 256;
   /// Where a block's argmax lies in the scratch memory: [row][value, id][lane],
   /// and [row][value, id].
   Ix argmaxState(Emitter &e) const { return e.c(argmaxStart); }
@@ -216,7 +225,8 @@ private:
   /// Floats of packed input rows in the scratch memory, before the
   /// accumulators.
   int64_t packedFloats;
-  int64_t argmaxStart;
+  /// Where widened weights and the state of argmax lie in the scratch memory.
+  int64_t widenedStart, argmaxStart;
 
   friend struct LinearFrame;
   friend struct LinearEmitter;

@@ -1,30 +1,49 @@
 //===- Linear.cpp - Products with packed weights
 //------------------------------------------------------------------===//
 //
-// Loops around the micro-kernels, from the outside: blocks of rows whose packed
-// copies stay in the level 2 cache; blocks of panels, contiguous for each
-// worker; register tiles, for which rows are cut greedily into 6, 4, 2 and 1
-// (or what the machine's registers allow). Accumulators pass through a few
-// kilobytes of scratch memory to the epilogue, which costs one store and one
-// load for each K multiply-adds and keeps the micro-kernels the same for every
-// op.
+// Loops around the micro-kernels, from the outside: blocks of rows, packed once; groups of the worker's panels, whose
+// sums lie in a block of scratch memory; segments of K; blocks of K; panels; register tiles, for which rows are cut
+// greedily into 6, 4, 2 and 1 (or what the machine's registers allow). Sums are stored and loaded again between two
+// blocks of K, in f32, which changes no bit. There are two ways through the panels of a group:
 //
-// A tile of more than one row reads the input packed as [k][rows]: one address,
-// and no row of a power-of-two stride competes with another for the same sets
-// of a cache.
+// Few rows are bound by the reads of weights. The group's panels are cut into four (AVX-512: eight) runs, which are
+// read side by side: as many long forward streams keep more cache misses in flight than one, and a run goes on where a
+// panel ends. The micro-kernels prefetch, across the ends of pages, where the machine's own prefetchers stop. With more
+// than one row, streams take turns after a block of K, which stays in the level 1 cache for all tiles of rows.
+//
+// Many rows are bound by arithmetic. One panel's block of K is widened to f32, stays in the level 1 cache, and every
+// tile of rows is multiplied with it; the next panel's weights are prefetched meanwhile. The block's rows of inputs for
+// this block of K stay in the level 2 cache for all panels of the group.
+//
+// A tile of more than one row reads the input packed as [k][rows]: one address, and no row of a power-of-two stride
+// competes with another for the same sets of a cache.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Codegen/CPU/LinearFrame.h"
 #include "ingot_rt/abi.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 
 namespace ingot::cpu {
 
-/// Panels between two changes of the register tile, so that the tiles of a
-/// block of rows share its weights in cache.
-static constexpr int64_t panelBlock = 16;
+/// From so many rows on weights are widened first: then that costs less than 6 % and saves as much in each tile.
+static constexpr int64_t manyRows = 48;
+/// Panels of a group: with one row, with few and with many.
+static constexpr int64_t onePanels = 64, fewPanels = 16, manyPanels = 8;
+/// K of a block, at most: few rows, many rows (16 KiB of a panel as f32).
+static constexpr int64_t fewK = 128, manyK = Kernels::widenedK;
+/// Partial sums of 8 segments that the fixed tree has open at a time.
+static constexpr int64_t openSums = 4;
+static_assert(INGOT_RT_K_SEGMENTS == 1 << (openSums - 1), "a tree of depth n has n + 1 sums open");
+static_assert(std::max({onePanels, fewPanels * manyRows, manyPanels * Kernels::floatBlockRows}) * lanes * openSums <=
+                  Kernels::blockFloats,
+              "a group's sums fit");
+
+/// Bytes ahead of what a product of few rows reads that it prefetches (measured: half to twice as much is as good).
+static constexpr int64_t prefetchBytes = 1024;
 
 /// The body of a linear's function.
 struct LinearEmitter : LinearFrame {
@@ -32,8 +51,26 @@ struct LinearEmitter : LinearFrame {
 
   Ix paddedK, segmentLength;
 
+  /// A group of panels and the rows they are multiplied with.
+  struct Group {
+    Ix firstRow, rows, firstUnit, units;
+    bool many;
+  };
+  /// A block of K: its position in the input and in each panel's share of its segment, its length, and whether it
+  /// adds to sums that are there.
+  struct KBlock {
+    Ix input, start, length;
+    Value adds;
+    /// Elements to the group's first panel in this segment, and from one panel to the next.
+    Ix weights, panelStride;
+    /// Position of the group's sums, [panel][row][lane].
+    Ix sums;
+  };
+
   bool pairsOfK() const { return shape.element.isBF16(); }
   int64_t group() const { return pairsOfK() ? 2 : 1; }
+  /// Runs of panels that are read side by side.
+  int64_t streams() const { return kernels.tiles().back().panels; }
 
   void emit();
 
@@ -41,9 +78,14 @@ struct LinearEmitter : LinearFrame {
   bool packs(Tile size) const { return size.rows > 1 || shape.oddK; }
   void packRows(Ix firstRow, Ix rows);
   void packTile(Ix firstRow, Ix row, int64_t tileRows);
-  void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
-  void products(Ix inputStart, Value input, Ix panel, Tile size, int64_t panelCount);
-  void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
+  void groups(Ix firstRow, Ix rows, IndexRange mine, Ix groupPanels, bool many);
+  void sumGroup(const Group &group);
+  void sumSegment(const Group &group, Ix segment, Ix sums);
+  void fewRows(const Group &group, const KBlock &block);
+  void manyRowsOf(const Group &group, const KBlock &block);
+  void tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart);
+  void widenedTile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel);
+  void storeGroup(const Group &group);
 
   /// Calls `body(tile, begin, end)` for each size of tile with the rows of [0,
   /// rows) that it takes.
@@ -56,23 +98,37 @@ struct LinearEmitter : LinearFrame {
     }
   }
 
-  /// Rows of a block, given those that are left: all of one block's packed
-  /// copies fit.
+  /// Rows of a block: at most floatBlockRows, all packed copies of which fit, and all blocks of about the same size.
   Ix blockRows() {
     int64_t unit = kernels.tiles().front().rows;
     Ix fitting = e.c(kernels.packedFloats) / paddedK / unit * unit;
-    return e.max(e.c(unit), e.min(fitting, e.c(Kernels::maxBlockRows / unit * unit)));
+    Ix most = e.max(e.c(unit), e.min(fitting, e.c(Kernels::floatBlockRows / unit * unit)));
+    Ix blocks = e.max(e.c(1), (in.rows + most - 1) / most);
+    return e.max(e.c(unit), ((in.rows + blocks - 1) / blocks).roundUp(unit));
   }
 };
 
 /// Copies rows [row, row + tileRows) of the block as [k][tileRows]; an odd K of
-/// a pair is filled up with zeros.
+/// a pair is filled up with zeros. Of four k, pairs of rows are transposed in registers.
 void LinearEmitter::packTile(Ix firstRow, Ix row, int64_t tileRows) {
-  Ix target = row * paddedK;
+  static constexpr int64_t width = 4;
+  Ix target = row * paddedK, begin = e.c(0);
   SmallVector<Ix> sources;
   for (int64_t r = 0; r < tileRows; ++r)
     sources.push_back((firstRow + row + e.c(r)) * in.input.stride);
-  e.loop(e.c(0), in.k, 1, [&](Ix k) {
+  if (tileRows % 2 == 0) {
+    begin = in.k / width * width;
+    e.loop(e.c(0), begin, width, [&](Ix k) {
+      for (int64_t r = 0; r < tileRows; r += 2) {
+        Value even = e.vload(in.input.memory, sources[r] + k, width);
+        Value odd = e.vload(in.input.memory, sources[r + 1] + k, width);
+        for (int64_t i = 0; i < width; ++i)
+          e.vstore(vector::ShuffleOp::create(e, even, odd, ArrayRef<int64_t>{i, width + i}), worker.scratch,
+                   target + (k + i) * tileRows + r);
+      }
+    });
+  }
+  e.loop(begin, in.k, 1, [&](Ix k) {
     for (int64_t r = 0; r < tileRows; ++r)
       e.store(e.load(in.input.memory, sources[r] + k), worker.scratch, target + k * tileRows + r);
   });
@@ -90,70 +146,186 @@ void LinearEmitter::packRows(Ix firstRow, Ix rows) {
   });
 }
 
-/// Accumulators of `size` at the panels from `panel` on, for each segment:
-/// [segment][row][panel][lane].
-void LinearEmitter::products(Ix inputStart, Value input, Ix panel, Tile size, int64_t panelCount) {
+//===--------------------------------------------------------------------------------------------------------------===//
+// A block of K
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A register tile: rows from `row` of the block on, `size.panels` panels of the group from `panel` on, each
+/// `panelsApart` after the one before.
+void LinearEmitter::tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart) {
   Kernels::MicroKernel kernel;
   kernel.element = shape.element;
   kernel.rows = size.rows;
-  kernel.panels = panelCount;
+  kernel.panels = size.panels;
   kernel.pairs = pairsOfK();
   kernel.packedInput = packs(size);
-  kernel.weightStride = lanes * group();
-  int64_t accumulatorFloats = size.rows * size.panels * lanes;
-  auto emitSegment = [&](Ix segment) {
-    Ix start = e.min(segment * segmentLength, in.k), extent = e.min(in.k - start, segmentLength);
-    Ix padded = extent.roundUp(group());
-    Ix weights = features * start.roundUp(group()) + panel * lanes * padded;
-    kernels.product(e, kernel, input, inputStart + start * size.rows, e.c(0), in.weights, weights, padded * lanes,
-                    extent, worker.scratch, accumulators + segment * accumulatorFloats, e.c(size.panels * lanes));
-  };
-  if (segments() == 1)
-    emitSegment(e.c(0));
-  else
-    e.loop(e.c(0), e.c(segments()), 1, emitSegment);
+  kernel.weightStride = lanes * this->group();
+  kernel.prefetchBytes = prefetchBytes;
+  kernel.adds = block.adds;
+  Value input = packs(size) ? worker.scratch : in.input.memory;
+  Ix inputStart =
+      packs(size) ? row * paddedK + block.input * size.rows : (group.firstRow + row) * in.input.stride + block.input;
+  Ix panelSums = group.rows * lanes;
+  kernels.product(e, kernel, input, inputStart, e.c(0), in.weights,
+                  block.weights + panel * block.panelStride + block.start * lanes, block.panelStride * panelsApart,
+                  block.length, worker.scratch, block.sums + panel * panelSums + row * lanes, e.c(lanes),
+                  panelSums * panelsApart);
 }
 
-/// One register tile: `unitCount` units from `unit` on, rows from `row` of the
-/// block on.
-void LinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount) {
+/// One panel for each run at a time.
+void LinearEmitter::fewRows(const Group &group, const KBlock &block) {
+  Ix panels = group.units * unitPanels(), run = panels / streams();
+  e.loop(e.c(0), run, 1, [&](Ix panel) {
+    // A stream's tiles one after the other, while its weights are in the level 1 cache.
+    e.loop(e.c(0), e.c(streams()), 1, [&](Ix stream) {
+      cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
+        if (size.panels == 1)
+          e.loop(begin, end, size.rows, [&](Ix row) { tile(group, block, row, size, panel + stream * run, run); });
+      });
+    });
+    cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
+      if (size.panels > 1)
+        e.loop(begin, end, size.rows, [&](Ix row) {
+          e.loop(e.c(0), e.c(streams()), size.panels,
+                 [&](Ix stream) { tile(group, block, row, size, panel + stream * run, run); });
+        });
+    });
+  });
+  // Panels that are left over.
+  e.loop(run * streams(), panels, 1, [&](Ix panel) {
+    cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
+      e.loop(begin, end, size.rows, [&](Ix row) { tile(group, block, row, {size.rows, 1}, panel, e.c(1)); });
+    });
+  });
+}
+
+/// A tile of rows and one panel, whose block of K is f32.
+void LinearEmitter::widenedTile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel) {
+  Kernels::MicroKernel kernel;
+  kernel.element = e.getF32Type();
+  kernel.rows = size.rows;
+  kernel.packedInput = packs(size);
+  kernel.adds = block.adds;
+  bool widened = !shape.element.isF32();
   Value input = packs(size) ? worker.scratch : in.input.memory;
-  Ix inputStart = packs(size) ? row * paddedK : (firstRow + row) * in.input.stride;
-  int64_t panelCount = unitCount * unitPanels();
-  if (panelCount <= size.panels) {
-    products(inputStart, input, unit * unitPanels(), size, panelCount);
-    epilogue(firstRow, row, unit, size, unitCount);
+  Ix inputStart =
+      packs(size) ? row * paddedK + block.input * size.rows : (group.firstRow + row) * in.input.stride + block.input;
+  Ix weights = widened ? e.c(kernels.widenedStart) : block.weights + panel * block.panelStride + block.start * lanes;
+  kernels.product(e, kernel, input, inputStart, e.c(0), widened ? worker.scratch : in.weights, weights, e.c(0),
+                  block.length, worker.scratch, block.sums + (panel * group.rows + row) * lanes, e.c(lanes), e.c(0));
+}
+
+/// One panel after the other, each with all tiles of rows.
+void LinearEmitter::manyRowsOf(const Group &group, const KBlock &block) {
+  Ix panels = group.units * unitPanels();
+  int64_t tileRows = kernels.tiles().front().rows, elementBytes = shape.element.getIntOrFloatBitWidth() / 8;
+  int64_t lineElements = 64 / elementBytes;
+  // Lines of the next panel to prefetch with each tile of this one.
+  Ix lines = (block.length * lanes + (lineElements - 1)) / lineElements, tiles = e.max(e.c(1), group.rows / tileRows);
+  Ix linesPerTile = (lines + tiles - 1) / tiles;
+  e.loop(e.c(0), panels, 1, [&](Ix panel) {
+    Ix weights = block.weights + panel * block.panelStride + block.start * lanes;
+    if (!shape.element.isF32())
+      kernels.widen(e, shape.element, pairsOfK(), in.weights, weights, block.length, worker.scratch,
+                    e.c(kernels.widenedStart));
+    // The last panel's next is the first of the block of K after it, which is read soon too; reading ahead of the end
+    // of the weights touches nothing.
+    Ix next = weights + block.panelStride;
+    cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
+      e.loop(begin, end, size.rows, [&](Ix row) {
+        if (size.rows == tileRows) {
+          Ix from = row / tileRows * linesPerTile;
+          e.loop(from, e.min(from + linesPerTile, lines), 1,
+                 [&](Ix line) { e.prefetch(in.weights, next + line * lineElements); });
+        }
+        widenedTile(group, block, row, size, panel);
+      });
+    });
+  });
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// A group
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The group's sums over one segment of K.
+void LinearEmitter::sumSegment(const Group &group, Ix segment, Ix sums) {
+  Ix start = e.min(segment * segmentLength, in.k), extent = e.min(in.k - start, segmentLength);
+  Ix padded = extent.roundUp(this->group());
+  KBlock block;
+  block.weights = features * start.roundUp(this->group()) + group.firstUnit * unitPanels() * lanes * padded;
+  block.panelStride = padded * lanes;
+  block.sums = sums;
+  // Blocks of about the same even length. A segment may be empty: its sums are zeros.
+  Ix longest = group.many ? e.c(manyK) : e.select(group.rows == e.c(1), e.max(extent, e.c(1)), e.c(fewK));
+  Ix count = e.max(e.c(1), (extent + longest - 1) / longest);
+  Ix length = ((extent + count - 1) / count).roundUp(2);
+  e.loop(e.c(0), count, 1, [&](Ix index) {
+    block.start = e.min(index * length, extent);
+    block.length = e.min(length, extent - block.start);
+    block.input = start + block.start;
+    block.adds = arith::CmpIOp::create(e, arith::CmpIPredicate::ne, index.value, e.c(0).value);
+    if (group.many)
+      manyRowsOf(group, block);
+    else
+      fewRows(group, block);
+  });
+}
+
+/// The group's sums over all of K, at the start of the block of sums. Segments are added by the fixed tree: what is
+/// open after segment s are as many sums as s + 1 has bits, and the last two are added for each trailing one of s.
+void LinearEmitter::sumGroup(const Group &group) {
+  if (segments() == 1) {
+    sumSegment(group, e.c(0), accumulators);
     return;
   }
-  // A pair of panels in a tile of one panel: one after the other, side by side
-  // in the accumulators.
-  Tile wide = {size.rows, panelCount};
-  Ix first = accumulators;
-  for (int64_t p = 0; p < panelCount; ++p) {
-    accumulators = first + p * lanes;
-    products(inputStart, input, unit * unitPanels() + p, wide, 1);
-  }
-  accumulators = first;
-  epilogue(firstRow, row, unit, wide, unitCount);
+  Ix floats = group.units * unitPanels() * group.rows * lanes;
+  e.loop(e.c(0), e.c(segments()), 1, [&](Ix segment) {
+    Ix top = e.ix(math::CtPopOp::create(e, segment.value));
+    sumSegment(group, segment, accumulators + top * floats);
+    Value zeros = arith::XOrIOp::create(e, segment.value, e.c(-1).value);
+    Ix folds = e.ix(math::CountTrailingZerosOp::create(e, zeros));
+    e.loop(e.c(0), folds, 1, [&](Ix fold) {
+      Ix from = accumulators + (top - fold) * floats, to = from - floats;
+      e.loop(e.c(0), floats, lanes, [&](Ix i) {
+        e.vstore(e.add(e.vload(worker.scratch, to + i), e.vload(worker.scratch, from + i)), worker.scratch, to + i);
+      });
+    });
+  });
+}
+
+/// A call of the function that makes results of a group's sums.
+void LinearEmitter::storeGroup(const Group &group) {
+  SmallVector<Value> arguments = argumentsOf(shape, in, worker);
+  size_t own = arguments.size();
+  arguments.append({group.firstRow, group.rows, group.firstUnit, group.units});
+  kernels.call(e, nameOf(shape, in) + "_store_group", arguments, [&](Emitter &f, ValueRange a) {
+    LinearFrame inner(f, kernels, shape);
+    inner.bind(a, in);
+    Ix firstRow = f.ix(a[own]), rows = f.ix(a[own + 1]), firstUnit = f.ix(a[own + 2]);
+    f.loop(f.c(0), rows, 1, [&](Ix row) {
+      f.loop(f.c(0), f.ix(a[own + 3]), 1, [&](Ix unit) {
+        Ix at = inner.accumulators + (unit * inner.unitPanels() * rows + row) * lanes;
+        Value value = f.vload(inner.worker.scratch, at);
+        Value up = shape.gated ? f.vload(inner.worker.scratch, at + rows * lanes) : Value();
+        inner.finish(firstRow, row, firstUnit + unit, value, up);
+      });
+    });
+  });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // The whole
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Every tile of the panels [unitBegin, unitEnd), for a block of rows.
-void LinearEmitter::panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd) {
-  cutRows(rows, [&](Tile size, Ix begin, Ix end) {
-    int64_t unitCount = std::max<int64_t>(size.panels / unitPanels(), 1);
-    Ix whole = unitBegin + (unitEnd - unitBegin) / unitCount * unitCount;
-    e.when(begin < end, [&] {
-      e.loop(unitBegin, whole, unitCount, [&](Ix unit) {
-        e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, unitCount); });
-      });
-      if (unitCount > 1)
-        e.loop(whole, unitEnd, 1,
-               [&](Ix unit) { e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, 1); }); });
-    });
+/// All groups of the worker's panels, for a block of rows.
+void LinearEmitter::groups(Ix firstRow, Ix rows, IndexRange mine, Ix groupPanels, bool many) {
+  Ix groupUnits = groupPanels / unitPanels(), units = mine.end - mine.begin;
+  e.loop(e.c(0), (units + groupUnits - 1) / groupUnits, 1, [&](Ix index) {
+    Ix first = mine.begin + index * groupUnits;
+    Group group{firstRow, rows, first, e.min(groupUnits, mine.end - first), many};
+    sumGroup(group);
+    storeGroup(group);
   });
 }
 
@@ -169,8 +341,10 @@ void LinearEmitter::emit() {
     packRows(firstRow, rows);
     if (shape.argmax)
       initArgmax(rows);
-    e.loop(mine.begin, mine.end, panelBlock,
-           [&](Ix unit) { panels(firstRow, rows, unit, e.min(unit + panelBlock, mine.end)); });
+    e.when(
+        rows < e.c(manyRows),
+        [&] { groups(firstRow, rows, mine, e.select(rows == e.c(1), e.c(onePanels), e.c(fewPanels)), false); },
+        [&] { groups(firstRow, rows, mine, e.c(manyPanels), true); });
     if (shape.argmax)
       reduceArgmax(firstRow, rows);
   });

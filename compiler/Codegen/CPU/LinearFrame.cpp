@@ -9,7 +9,9 @@
 #include "compiler/Codegen/CPU/LinearFrame.h"
 #include "compiler/Codegen/CPU/VectorMath.h"
 #include "ingot_rt/abi.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 
@@ -28,27 +30,31 @@ Value LinearFrame::combine(Ix at, Ix segmentStride) {
   return parts[0];
 }
 
+void LinearFrame::finish(Ix firstRow, Ix blockRow, Ix unit, Value value, Value up) {
+  Ix column = unit * lanes, row = firstRow + blockRow;
+  if (in.bias)
+    value = e.add(value, e.vload(in.bias, column));
+  if (shape.gated) {
+    if (in.bias)
+      up = e.add(up, e.vload(in.bias, in.n + column));
+    value = e.mul(emitSiLU(e, value), up);
+  }
+  if (in.residual)
+    value = e.add(value, e.vload(in.residual->memory, row * in.residual->stride + column));
+  if (shape.argmax)
+    updateArgmax(blockRow, unit, value);
+  else
+    e.vstore(value, in.result.memory, row * in.result.stride + column);
+}
+
 /// Bias, activation, residual and the store of a tile in the accumulators: the body of a function of its own, which all
 /// sizes of tiles share.
 void LinearFrame::storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount) {
-  Ix segmentStride = tileRows * rowFloats, row = firstRow + blockRow;
+  Ix segmentStride = tileRows * rowFloats;
   auto emitOne = [&](Ix r, Ix u) {
-    Ix at = accumulators + r * rowFloats + u * (unitPanels() * lanes), column = (unit + u) * lanes;
-    Value value = combine(at, segmentStride);
-    if (in.bias)
-      value = e.add(value, e.vload(in.bias, column));
-    if (shape.gated) {
-      Value up = combine(at + lanes, segmentStride);
-      if (in.bias)
-        up = e.add(up, e.vload(in.bias, in.n + column));
-      value = e.mul(emitSiLU(e, value), up);
-    }
-    if (in.residual)
-      value = e.add(value, e.vload(in.residual->memory, (row + r) * in.residual->stride + column));
-    if (shape.argmax)
-      updateArgmax(blockRow + r, unit + u, value);
-    else
-      e.vstore(value, in.result.memory, (row + r) * in.result.stride + column);
+    Ix at = accumulators + r * rowFloats + u * (unitPanels() * lanes);
+    Value value = combine(at, segmentStride), up = shape.gated ? combine(at + lanes, segmentStride) : Value();
+    finish(firstRow, blockRow + r, unit + u, value, up);
   };
   e.loop(e.c(0), tileRows, 1, [&](Ix r) { e.loop(e.c(0), unitCount, 1, [&](Ix u) { emitOne(r, u); }); });
 }
@@ -69,6 +75,12 @@ void LinearFrame::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t
 // The largest feature
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Whether `value` takes the place of `best`: it is larger, or not a number, which then stays.
+static Value isBetter(Emitter &e, Value value, Value best) {
+  Value larger = e.compare(arith::CmpFPredicate::OGT, value, best);
+  return arith::OrIOp::create(e, larger, e.compare(arith::CmpFPredicate::UNO, value, value));
+}
+
 /// Per row of the block and lane: the largest value so far and its feature.
 /// Panels come in ascending order, so that the first of equals stays.
 void LinearFrame::updateArgmax(Ix row, Ix unit, Value value) {
@@ -78,7 +90,7 @@ void LinearFrame::updateArgmax(Ix row, Ix unit, Value value) {
   Value inside = arith::CmpIOp::create(e, arith::CmpIPredicate::slt, feature, e.broadcast(e.toI32(in.n)));
   Value best = e.vload(worker.scratch, at);
   Value bestFeature = arith::BitcastOp::create(e, ints, e.vload(worker.scratch, at + lanes));
-  Value better = arith::AndIOp::create(e, inside, e.compare(arith::CmpFPredicate::OGT, value, best));
+  Value better = arith::AndIOp::create(e, inside, isBetter(e, value, best));
   e.vstore(e.choose(better, value, best), worker.scratch, at);
   Value chosen = e.choose(better, feature, bestFeature);
   e.vstore(arith::BitcastOp::create(e, floats, chosen), worker.scratch, at + lanes);
@@ -104,6 +116,9 @@ void LinearFrame::reduceArgmax(Ix firstRow, Ix rows) {
     Value best = emitMaxOfLanes(e, values);
     Value equal = e.compare(arith::CmpFPredicate::OEQ, values, e.broadcast(best));
     Value id = emitMinOfLanes(e, e.choose(equal, ids, e.splatInt(ints, INT32_MAX)));
+    Value unordered = e.compare(arith::CmpFPredicate::UNO, values, values);
+    Value nan = vector::ReductionOp::create(e, vector::CombiningKind::OR, unordered);
+    best = e.choose(nan, e.f32(std::numeric_limits<float>::quiet_NaN()), best);
     e.store(best, worker.scratch, kernels.argmaxPartial(e) + row * 2);
     e.store(bits(e.getF32Type(), id), worker.scratch, kernels.argmaxPartial(e) + row * 2 + 1);
   });
@@ -114,7 +129,7 @@ void LinearFrame::reduceArgmax(Ix firstRow, Ix rows) {
     // Workers hold ascending features.
     init = e.loop(e.c(1), worker.count, 1, init, [&](Ix of, ValueRange best) {
       Value value = e.load(worker.shared, partial(of)), id = e.load(worker.shared, partial(of) + 1);
-      Value better = e.compare(arith::CmpFPredicate::OGT, value, best[0]);
+      Value better = isBetter(e, value, best[0]);
       return SmallVector<Value>{e.choose(better, value, best[0]), e.choose(better, id, best[1])};
     });
     e.store(init[0], in.argmaxValue, firstRow + row);

@@ -40,6 +40,9 @@ struct LinearFrame {
   /// The other direction, inside the function: `outer` says which optional operands there are.
   void bind(mlir::ValueRange arguments, const LinearOperands &outer);
 
+  /// Bias, activation, residual and the store (or the comparison) of a unit's 16 features: `value` is the sum over K,
+  /// `up` the second matrix's, or null.
+  void finish(Ix firstRow, Ix blockRow, Ix unit, mlir::Value value, mlir::Value up);
   /// The sum of the segments by the fixed tree.
   mlir::Value combine(Ix at, Ix segmentStride);
   void storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount);

@@ -22,7 +22,9 @@ struct TileEmitter {
   Emitter &e;
   const Kernels::MicroKernel &kernel;
   Value input, weights, accumulators;
-  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart, accumulatorStride;
+  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart, accumulatorStride, accumulatorPanelStride;
+  /// i1, or null.
+  Value adds;
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
 
@@ -48,9 +50,12 @@ struct TileEmitter {
   }
 
   /// One group of k.
-  void step(Ix g, SmallVectorImpl<Value> &sums) {
+  void step(Ix g, bool prefetch, SmallVectorImpl<Value> &sums) {
     SmallVector<Value> inputs(kernel.rows * group());
     for (int64_t p = 0; p < kernel.panels; ++p) {
+      if (prefetch)
+        e.prefetch(weights, weightStart + panelStride * p + g * kernel.weightStride +
+                                kernel.prefetchBytes * 8 / kernel.element.getIntOrFloatBitWidth());
       SmallVector<Value> weightsOfPanel = loadWeights(g, p);
       for (int64_t i = 0; i < group(); ++i)
         for (int64_t r = 0; r < kernel.rows; ++r) {
@@ -73,18 +78,25 @@ struct TileEmitter {
   }
 
   void emit() {
+    auto place = [&](int64_t r, int64_t p) {
+      return accumulatorStart + accumulatorStride * r + accumulatorPanelStride * p;
+    };
     SmallVector<Value> sums;
     for (int64_t r = 0; r < kernel.rows; ++r)
-      for (int64_t p = 0; p < kernel.panels; ++p)
-        sums.push_back(kernel.accumulate ? e.vload(accumulators, accumulatorStart + accumulatorStride * r + p * lanes)
-                                         : e.zeros());
+      for (int64_t p = 0; p < kernel.panels; ++p) {
+        Value start = kernel.accumulate || adds ? e.vload(accumulators, place(r, p)) : e.zeros();
+        // The condition is a scalar: a branch of its own around all loads would be as good.
+        sums.push_back(adds ? Value(arith::SelectOp::create(e, adds, start, e.zeros())) : start);
+      }
     Ix groups = (k + (group() - 1)) / group();
     Ix unrolled = groups / unroll() * unroll();
+    // One prefetch for each line: the groups of 64 bytes.
+    int64_t lineGroups = std::max<int64_t>(1, 64 * 8 / kernel.element.getIntOrFloatBitWidth() / kernel.weightStride);
     auto body = [&](int64_t steps) {
-      return [this, steps](Ix g, ValueRange carried) {
+      return [this, steps, lineGroups](Ix g, ValueRange carried) {
         SmallVector<Value> next(carried);
         for (int64_t i = 0; i < steps; ++i)
-          step(g + i, next);
+          step(g + i, kernel.prefetchBytes != 0 && i % lineGroups == 0, next);
         return next;
       };
     };
@@ -93,26 +105,61 @@ struct TileEmitter {
       sums = e.loop(unrolled, groups, 1, sums, body(1));
     for (int64_t r = 0; r < kernel.rows; ++r)
       for (int64_t p = 0; p < kernel.panels; ++p)
-        e.vstore(sums[r * kernel.panels + p], accumulators, accumulatorStart + accumulatorStride * r + p * lanes);
+        e.vstore(sums[r * kernel.panels + p], accumulators, place(r, p));
   }
 };
 } // namespace
 
 void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inputStart, Ix inputStride, Value weights,
                       Ix weightStart, Ix panelStride, Ix k, Value accumulators, Ix accumulatorStart,
-                      Ix accumulatorStride) {
+                      Ix accumulatorStride, Ix accumulatorPanelStride) {
   std::string name;
   llvm::raw_string_ostream(name) << "product_" << kernel.element << (kernel.pairs ? "_pairs" : "") << "_" << kernel.rows
                                  << "x" << kernel.panels << (kernel.packedInput ? "_packed" : "")
-                                 << (kernel.accumulate ? "_add" : "");
+                                 << (kernel.accumulate || kernel.adds ? "_add" : "")
+                                 << (kernel.prefetchBytes ? "_prefetch" : "");
   if (kernel.weightStride != (kernel.pairs ? 2 : 1) * lanes)
     name += "_stride" + std::to_string(kernel.weightStride);
-  call(e, name,
-       {input, inputStart, inputStride, weights, weightStart, panelStride, k, accumulators, accumulatorStart,
-        accumulatorStride},
-       [&](Emitter &inner, ValueRange a) {
-         TileEmitter{inner,          kernel,         a[0],           a[3],           a[7],           inner.ix(a[1]),
-                     inner.ix(a[2]), inner.ix(a[4]), inner.ix(a[5]), inner.ix(a[6]), inner.ix(a[8]), inner.ix(a[9])}
-             .emit();
-       });
+  SmallVector<Value> arguments = {
+      input, inputStart,   inputStride,      weights,           weightStart,           panelStride,
+      k,     accumulators, accumulatorStart, accumulatorStride, accumulatorPanelStride};
+  if (kernel.adds) {
+    name += "_if";
+    arguments.push_back(kernel.adds);
+  }
+  call(e, name, arguments, [&](Emitter &inner, ValueRange a) {
+    TileEmitter{inner,
+                kernel,
+                a[0],
+                a[3],
+                a[7],
+                inner.ix(a[1]),
+                inner.ix(a[2]),
+                inner.ix(a[4]),
+                inner.ix(a[5]),
+                inner.ix(a[6]),
+                inner.ix(a[8]),
+                inner.ix(a[9]),
+                inner.ix(a[10]),
+                kernel.adds ? a[11] : Value()}
+        .emit();
+  });
+}
+
+void Kernels::widen(Emitter &e, Type element, bool pairs, Value weights, Ix start, Ix k, Value memory, Ix target) {
+  MicroKernel kernel;
+  kernel.element = element;
+  kernel.pairs = pairs;
+  kernel.weightStride = (pairs ? 2 : 1) * lanes;
+  std::string name;
+  llvm::raw_string_ostream(name) << "widen_" << element;
+  call(e, name, {weights, start, k, memory, target}, [&](Emitter &f, ValueRange a) {
+    TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2]), {}, {}, {}, {}};
+    int64_t group = tile.group();
+    f.loop(f.c(0), (tile.k + (group - 1)) / group, 1, [&](Ix g) {
+      SmallVector<Value> values = tile.loadWeights(g, 0);
+      for (int64_t i = 0; i < group; ++i)
+        f.vstore(values[i], a[3], f.ix(a[4]) + (g * group + i) * lanes);
+    });
+  });
 }
