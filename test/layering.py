@@ -21,7 +21,7 @@ KINDS = {
     "compiler/Conversion/": "conversion", "compiler/Codegen/": "codegen", "compiler/Target/": "target",
     "compiler/Pipelines/": "pipelines", "compiler/Evaluator/": "evaluator",
     "ingot_rt/abi.h": "abi", "ingot_rt/image.h": "image", "ingot_rt/image_tokenizer.h": "image",
-    "ingot_rt/random.h": "random",
+    "ingot_rt/random.h": "random", "ingot_rt/device.h": "device",
     "runtime/": "runtime", "tools/": "tools", "test/": "test",
     "mlir/": "mlir", "mlir-c/": "mlir", "llvm/": "llvm", "llvm-c/": "llvm", "lld/": "lld", "nlohmann/": "json",
     "gtest/": "gtest", "gmock/": "gtest", "pcre2.h": "textlib", "utf8proc.h": "textlib", "xxhash.h": "xxhash", "histedit.h": "editline",
@@ -30,14 +30,14 @@ KINDS = {
 SYSTEM = re.compile(r"(?:(?:sys|linux|arpa|netinet|asm|bits)/)?[A-Za-z0-9_]+(?:\.h)?$")  # C++ standard library, POSIX
 PASSES = {"transforms", "conversion", "codegen"}
 COMPILER = PASSES | {"import", "text", "target", "pipelines", "evaluator", "architecture", "models", "dialects"}
-RT_HEADERS = {"abi", "image", "random"}
+RT_HEADERS = {"abi", "device", "image", "random"}
 
 # Folder -> what its files may include, beside their own folder and the standard library. The longest folder wins.
 MAY = {
     "dialects/": {"mlir", "llvm"},
     # The packed layouts are functions of abi.h (one definition for packer, kernels and runtime), so all three read it.
     "compiler/Transforms/": {"dialects", "mlir", "llvm", "abi"},
-    "compiler/Codegen/": {"dialects", "mlir", "llvm", "abi"},
+    "compiler/Codegen/": {"dialects", "mlir", "llvm", "abi", "device"},
     "compiler/Conversion/": {"dialects", "mlir", "llvm", "codegen", "transforms"} | RT_HEADERS,
     # Import drives the models through the one interface they implement, and reads weights that a seed defines.
     "compiler/Import/": {"dialects", "mlir", "llvm", "json", "image", "random", "architecture", "text", "xxhash"},

@@ -1,0 +1,502 @@
+// The scheduler of emulated threads and the operations by which they meet, each as the PTX ISA defines it.
+#include "emulator/emulator.h"
+
+#include "support/checked.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+namespace ingot::rt {
+
+/// Whose kernel is running: the functions that kernels call have no argument for it.
+static thread_local Emulator *active = nullptr;
+
+Result<Emulator::Options> Emulator::optionsFromEnvironment() {
+  Options options;
+  const char *text = getenv("INGOT_EMULATOR_ORDER");
+  if (!text || !strcmp(text, "forward"))
+    return options;
+  if (!strcmp(text, "reverse")) {
+    options.order = Order::Reverse;
+    return options;
+  }
+  char *end = nullptr;
+  unsigned long seed = strtoul(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end || seed > UINT32_MAX)
+    return makeUsageError("INGOT_EMULATOR_ORDER: expected forward, reverse or a number up to 4294967295, got '%s'",
+                          text);
+  options.order = Order::Shuffled;
+  options.seed = static_cast<uint32_t>(seed);
+  return options;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Blocks and threads
+// ---------------------------------------------------------------------------------------------------------------------
+
+void Emulator::launch(const ingot_rt_launch &launch) {
+  if (fault())
+    return;
+  const ingot_rt_kernel &kernel = *launch.kernel;
+  if (kernel.threads == 0 || kernel.threads > maxThreads) {
+    faultText =
+        formatText("kernel %s: expected 1 to %u threads in a block, got %u", kernel.name, maxThreads, kernel.threads);
+    return;
+  }
+  if (Error error = fibers.reserve(kernel.threads)) {
+    faultText = error.message();
+    return;
+  }
+  Checked blocks = Checked(launch.grid[0]) * Checked(launch.grid[1]) * Checked(launch.grid[2]);
+  if (blocks.overflowed || blocks.value > UINT32_MAX) {
+    faultText = formatText("kernel %s: expected less than 2^32 blocks, got a grid of %u x %u x %u", kernel.name,
+                           launch.grid[0], launch.grid[1], launch.grid[2]);
+    return;
+  }
+  std::vector<uint32_t> order(blocks.value);
+  std::iota(order.begin(), order.end(), 0);
+  if (options.order == Order::Reverse)
+    std::reverse(order.begin(), order.end());
+  if (options.order == Order::Shuffled) {
+    std::mt19937 random(options.seed);
+    for (size_t i = order.size(); i > 1; --i)
+      std::swap(order[i - 1], order[random() % i]);
+  }
+  current = &launch;
+  Emulator *before = active;
+  active = this;
+  for (uint32_t number : order) {
+    block[0] = number % launch.grid[0];
+    block[1] = number / launch.grid[0] % launch.grid[1];
+    block[2] = number / launch.grid[0] / launch.grid[1];
+    runBlock();
+    if (fault())
+      break;
+  }
+  active = before;
+  current = nullptr;
+}
+
+void Emulator::runThread(void *emulator) {
+  auto &self = *static_cast<Emulator *>(emulator);
+  self.current->kernel->emulated(self.current->arguments);
+  self.threads[self.running].state = State::Done;
+  ++self.done;
+  self.stopThread();
+}
+
+void Emulator::stopThread() {
+  for (;;)
+    fibers.pause();
+}
+
+void Emulator::runBlock() {
+  const uint32_t count = current->kernel->threads;
+  sharedMemory.startBlock(current->kernel->shared_bytes);
+  threads.assign(count, Thread());
+  done = 0;
+  for (uint32_t i = 0; i < count; ++i)
+    fibers.prepare(i, &runThread, this);
+  while (done < count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      if (threads[i].state != State::Ready)
+        continue;
+      running = i;
+      fibers.resume(i);
+      if (fault())
+        return;
+    }
+    if (done == count)
+      return;
+    bool progress = completeWarps();
+    if (fault())
+      return;
+    if (!progress && !completeBarrier()) {
+      if (!fault())
+        reportStuck();
+      return;
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Faults
+// ---------------------------------------------------------------------------------------------------------------------
+
+void Emulator::faultOf(uint32_t index, const std::string &text) {
+  if (!faultText.empty())
+    return;
+  std::string op = "no op";
+  if (model && current->op < model->op_count)
+    op = formatText("op %s", model->ops[current->op].name);
+  if (current->layer >= 0)
+    op += formatText(" of layer %d", current->layer);
+  faultText = formatText("kernel %s, block (%u, %u, %u), thread %u, %s: %s", current->kernel->name, block[0], block[1],
+                         block[2], index, op.c_str(), text.c_str());
+}
+
+std::string Emulator::describe(const Thread &thread) const {
+  switch (thread.state) {
+  case State::Done:
+    return "has ended";
+  case State::Barrier:
+    return formatText("waits at barrier %u (%s)", thread.barrier, thread.what);
+  case State::Warp:
+    return formatText("waits in a %s of lanes 0x%08x (%s)", thread.op == WarpOp::Shuffle ? "shuffle" : "vote",
+                      thread.mask, thread.what);
+  case State::Ready:
+    return "runs";
+  }
+  return "";
+}
+
+/// No thread can go on: names one that waits and one that it waits for.
+void Emulator::reportStuck() {
+  for (uint32_t i = 0; i < threads.size(); ++i) {
+    const Thread &waiting = threads[i];
+    if (waiting.state != State::Warp)
+      continue;
+    uint32_t first = i / warpSize * warpSize;
+    for (uint32_t lane = 0; lane < warpSize; ++lane) {
+      if (!(waiting.mask >> lane & 1) || first + lane == i)
+        continue;
+      if (first + lane >= threads.size())
+        return faultOf(i, describe(waiting) + formatText(", whose lane %u does not exist", lane));
+      if (threads[first + lane].state != State::Warp)
+        return faultOf(i, describe(waiting) + formatText(", but thread %u ", first + lane) +
+                              describe(threads[first + lane]));
+    }
+  }
+  for (uint32_t i = 0; i < threads.size(); ++i) {
+    if (threads[i].state != State::Barrier)
+      continue;
+    for (uint32_t j = 0; j < threads.size(); ++j)
+      if (threads[j].state != State::Barrier || threads[j].barrier != threads[i].barrier)
+        return faultOf(i, describe(threads[i]) + formatText(", but thread %u ", j) + describe(threads[j]));
+  }
+}
+
+std::string Emulator::beyond(uint64_t address, uint32_t bytes) const {
+  // The nearest argument that starts at or before the address is most likely the one that was meant.
+  const ingot_rt_kernel &kernel = *current->kernel;
+  const char *name = nullptr;
+  uint64_t start = 0, extent = 0;
+  for (uint32_t i = 0; i < kernel.argument_count; ++i)
+    if (current->extents[i] && current->arguments[i] <= address && current->arguments[i] >= start) {
+      name = kernel.argument_names[i];
+      start = current->arguments[i];
+      extent = current->extents[i];
+    }
+  if (!name)
+    return formatText("%u bytes at %#" PRIx64 ", before all that the launch was given", bytes, address);
+  return formatText("bytes %" PRIu64 " to %" PRIu64 " of %s, which has %" PRIu64, address - start,
+                    address - start + bytes - 1, name, extent);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory
+// ---------------------------------------------------------------------------------------------------------------------
+
+void Emulator::access(const void *pointer, uint32_t bytes, bool isStore, const char *what) {
+  auto address = reinterpret_cast<uint64_t>(pointer);
+  auto inside = [&](uint64_t start, uint64_t extent) {
+    return address >= start && address - start < extent && extent - (address - start) >= bytes;
+  };
+  auto fail = [&](const std::string &text) {
+    faultOf(running, formatText("%s of %s: ", isStore ? "store" : "load", what) + text);
+    stopThread();
+  };
+  // PTX: an access is aligned to its size.
+  if ((address & (bytes - 1)) != 0)
+    fail(formatText("%u bytes at %#" PRIx64 ", which is not a multiple of %u", bytes, address, bytes));
+  const ingot_rt_launch &launch = *current;
+  for (uint32_t i = 0; i < launch.kernel->argument_count; ++i)
+    if (inside(launch.arguments[i], launch.extents[i]))
+      return;
+  auto base = reinterpret_cast<uint64_t>(sharedMemory.data());
+  if (inside(base, sharedMemory.size())) {
+    std::string wrong = sharedMemory.access(static_cast<uint32_t>(address - base), bytes, isStore, running);
+    if (!wrong.empty())
+      fail(wrong);
+    return;
+  }
+  for (uint32_t i = 0; i < launch.kernel->constant_count; ++i) {
+    const ingot_rt_constant &constant = launch.kernel->constants[i];
+    if (!inside(reinterpret_cast<uint64_t>(constant.data), constant.bytes))
+      continue;
+    if (isStore)
+      fail("a constant");
+    return;
+  }
+  if (sharedMemory.size() && address + 4096 > base && address < base + sharedMemory.size() + 4096)
+    fail(formatText("bytes %" PRId64 " to %" PRId64 " of shared memory, which has %u",
+                    static_cast<int64_t>(address - base), static_cast<int64_t>(address - base + bytes - 1),
+                    sharedMemory.size()));
+  fail(beyond(address, bytes));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Barriers
+// ---------------------------------------------------------------------------------------------------------------------
+
+void Emulator::barrier(uint32_t number, const char *what) {
+  Thread &self = threads[running];
+  self.state = State::Barrier;
+  self.barrier = number;
+  self.what = what;
+  fibers.pause();
+}
+
+/// barrier.sync.aligned without a count of threads: all threads of the block take part, and all threads of a warp
+/// execute the same instruction.
+bool Emulator::completeBarrier() {
+  for (const Thread &thread : threads)
+    if (thread.state != State::Barrier || thread.barrier != threads[0].barrier)
+      return false;
+  for (uint32_t i = 0; i < threads.size(); ++i) {
+    uint32_t first = i / warpSize * warpSize;
+    if (threads[i].what != threads[first].what) {
+      faultOf(i, describe(threads[i]) + formatText(", but thread %u of its warp ", first) + describe(threads[first]));
+      return false;
+    }
+  }
+  for (Thread &thread : threads)
+    thread.state = State::Ready;
+  sharedMemory.barrier();
+  return true;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Warp operations
+// ---------------------------------------------------------------------------------------------------------------------
+
+uint64_t Emulator::waitInWarp(const Thread &posted) {
+  uint32_t lane = running % warpSize;
+  Thread &self = threads[running];
+  self = posted;
+  self.state = State::Warp;
+  if (!(posted.mask >> lane & 1)) {
+    faultOf(running, describe(self) + formatText(", to which it does not belong: it is lane %u", lane));
+    stopThread();
+  }
+  fibers.pause();
+  return threads[running].result;
+}
+
+uint64_t Emulator::shuffle(uint32_t kind, uint32_t mask, uint32_t value, uint32_t b, uint32_t c, const char *what) {
+  Thread posted;
+  posted.what = what;
+  posted.op = WarpOp::Shuffle;
+  posted.kind = kind;
+  posted.mask = mask;
+  posted.value = value;
+  posted.b = b;
+  posted.c = c;
+  return waitInWarp(posted);
+}
+
+uint32_t Emulator::vote(uint32_t kind, uint32_t mask, uint32_t predicate, const char *what) {
+  Thread posted;
+  posted.what = what;
+  posted.op = WarpOp::Vote;
+  posted.kind = kind;
+  posted.mask = mask;
+  posted.value = predicate & 1;
+  return static_cast<uint32_t>(waitInWarp(posted));
+}
+
+bool Emulator::completeWarps() {
+  bool progress = false;
+  for (uint32_t first = 0; first < threads.size(); first += warpSize)
+    progress |= completeWarp(first);
+  return progress;
+}
+
+/// All threads of a mask wait in the operation with the same mask and qualifiers.
+bool Emulator::completeWarp(uint32_t first) {
+  bool progress = false;
+  for (uint32_t i = first; i < first + warpSize && i < threads.size(); ++i) {
+    if (threads[i].state != State::Warp)
+      continue;
+    const Thread leader = threads[i];
+    bool complete = true;
+    for (uint32_t lane = 0; lane < warpSize && complete; ++lane) {
+      if (!(leader.mask >> lane & 1))
+        continue;
+      complete = first + lane < threads.size() && threads[first + lane].state == State::Warp;
+      if (!complete)
+        continue;
+      const Thread &other = threads[first + lane];
+      if (other.mask != leader.mask || other.op != leader.op || other.kind != leader.kind ||
+          other.what != leader.what) {
+        faultOf(i, describe(leader) + formatText(", but thread %u ", first + lane) + describe(other));
+        return false;
+      }
+    }
+    if (!complete)
+      continue;
+    if (leader.op == WarpOp::Shuffle)
+      shuffleResults(first, leader.mask);
+    else
+      voteResults(first, leader.mask);
+    for (uint32_t lane = 0; lane < warpSize; ++lane)
+      if (leader.mask >> lane & 1)
+        threads[first + lane].state = State::Ready;
+    progress = true;
+  }
+  return progress;
+}
+
+/// PTX ISA, "shfl.sync": the source lane j of each thread from its operands b and c.
+void Emulator::shuffleResults(uint32_t first, uint32_t mask) {
+  for (uint32_t lane = 0; lane < warpSize; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    Thread &self = threads[first + lane];
+    int32_t bval = self.b & 31, cval = self.c & 31, segment = self.c >> 8 & 31, number = static_cast<int32_t>(lane);
+    int32_t maxLane = (number & segment) | (cval & ~segment), minLane = number & segment, source = 0;
+    bool inside = false;
+    switch (self.kind) {
+    case INGOT_RT_SHUFFLE_UP:
+      source = number - bval;
+      inside = source >= maxLane;
+      break;
+    case INGOT_RT_SHUFFLE_DOWN:
+      source = number + bval;
+      inside = source <= maxLane;
+      break;
+    case INGOT_RT_SHUFFLE_BFLY:
+      source = number ^ bval;
+      inside = source <= maxLane;
+      break;
+    default:
+      source = minLane | (bval & ~segment);
+      inside = source <= maxLane;
+    }
+    if (!inside)
+      source = number;
+    if (!(mask >> source & 1))
+      return faultOf(first + lane, describe(self) + formatText(" and reads lane %d, which is not in it", source));
+    self.result = threads[first + static_cast<uint32_t>(source)].value | uint64_t(inside) << 32;
+  }
+}
+
+/// PTX ISA, "vote.sync".
+void Emulator::voteResults(uint32_t first, uint32_t mask) {
+  uint32_t ballot = 0;
+  for (uint32_t lane = 0; lane < warpSize; ++lane)
+    if (mask >> lane & 1)
+      ballot |= threads[first + lane].value << lane;
+  for (uint32_t lane = 0; lane < warpSize; ++lane) {
+    if (!(mask >> lane & 1))
+      continue;
+    Thread &self = threads[first + lane];
+    switch (self.kind) {
+    case INGOT_RT_VOTE_ALL:
+      self.result = ballot == mask;
+      break;
+    case INGOT_RT_VOTE_ANY:
+      self.result = ballot != 0;
+      break;
+    case INGOT_RT_VOTE_UNI:
+      self.result = ballot == 0 || ballot == mask;
+      break;
+    default:
+      self.result = ballot;
+    }
+  }
+}
+
+/// The special registers of PTX; blocks and grids of more than one dimension of threads do not occur.
+uint32_t Emulator::special(uint32_t which) const {
+  switch (which) {
+  case INGOT_RT_TID:
+    return running;
+  case INGOT_RT_NTID:
+    return current->kernel->threads;
+  case INGOT_RT_TID + 1:
+  case INGOT_RT_TID + 2:
+    return 0;
+  case INGOT_RT_NTID + 1:
+  case INGOT_RT_NTID + 2:
+    return 1;
+  case INGOT_RT_CTAID:
+  case INGOT_RT_CTAID + 1:
+  case INGOT_RT_CTAID + 2:
+    return block[which - INGOT_RT_CTAID];
+  case INGOT_RT_NCTAID:
+  case INGOT_RT_NCTAID + 1:
+  case INGOT_RT_NCTAID + 2:
+    return current->grid[which - INGOT_RT_NCTAID];
+  case INGOT_RT_LANEID:
+    return running % warpSize;
+  default:
+    return running / warpSize;
+  }
+}
+
+namespace {
+
+/// An emulator, or why there is none.
+struct Opened {
+  std::string failure;
+  std::optional<Emulator> emulator;
+};
+
+void *openEmulator(const ingot_rt_model *model) {
+  auto *opened = new Opened;
+  Result<Emulator::Options> options = Emulator::optionsFromEnvironment();
+  if (!options)
+    opened->failure = options.takeError().message();
+  else
+    opened->emulator.emplace(model, *options);
+  return opened;
+}
+
+void closeEmulator(void *context) { delete static_cast<Opened *>(context); }
+
+void launchOnEmulator(void *context, const ingot_rt_launch *launch) {
+  if (auto &emulator = static_cast<Opened *>(context)->emulator)
+    emulator->launch(*launch);
+}
+
+const char *errorOfEmulator(void *context) {
+  auto *opened = static_cast<Opened *>(context);
+  return opened->emulator ? opened->emulator->fault() : opened->failure.c_str();
+}
+
+} // namespace
+
+} // namespace ingot::rt
+
+using ingot::rt::active;
+
+extern "C" {
+
+const ingot_rt_device ingot_rt_emulator = {"emulator", ingot::rt::openEmulator, ingot::rt::closeEmulator,
+                                           ingot::rt::launchOnEmulator, ingot::rt::errorOfEmulator};
+
+uint32_t ingot_rt_emulate_special(uint32_t which) { return active->special(which); }
+
+void *ingot_rt_emulate_shared(uint32_t offset) { return active->shared(offset); }
+
+void ingot_rt_emulate_access(const void *address, uint32_t bytes, uint32_t is_store, const char *what) {
+  active->access(address, bytes, is_store != 0, what);
+}
+
+void ingot_rt_emulate_barrier(uint32_t barrier, const char *what) { active->barrier(barrier, what); }
+
+uint64_t ingot_rt_emulate_shuffle(uint32_t kind, uint32_t member_mask, uint32_t value, uint32_t b, uint32_t c,
+                                  const char *what) {
+  return active->shuffle(kind, member_mask, value, b, c, what);
+}
+
+uint32_t ingot_rt_emulate_vote(uint32_t kind, uint32_t member_mask, uint32_t predicate, const char *what) {
+  return active->vote(kind, member_mask, predicate, what);
+}
+
+} // extern "C"

@@ -1,0 +1,40 @@
+// The shared memory of one emulated block, with a record of who touched each byte since the last barrier.
+#ifndef INGOT_RUNTIME_EMULATOR_SHARED_MEMORY_H
+#define INGOT_RUNTIME_EMULATOR_SHARED_MEMORY_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ingot::rt {
+
+/// Two accesses of a byte by different threads, one of them a store, with no barrier of the whole block between them
+/// are a race (PTX memory consistency model: conflicting, morally weak and unordered). Since a thread of the emulator
+/// runs alone up to its next barrier, every such pair of an execution is seen, whatever the order of threads.
+class SharedMemory {
+public:
+  /// Forgets everything; `bytes` bytes that nobody has written.
+  void startBlock(uint32_t bytes);
+  /// A barrier of all threads: later accesses do not meet earlier ones.
+  void barrier() { ++epoch; }
+
+  uint8_t *data() { return memory.data(); }
+  uint32_t size() const { return static_cast<uint32_t>(memory.size()); }
+
+  /// Records an access that lies inside. Returns what is wrong with it, or an empty text.
+  std::string access(uint32_t offset, uint32_t bytes, bool isStore, uint32_t thread);
+
+private:
+  static constexpr uint32_t nobody = UINT32_MAX, several = UINT32_MAX - 1;
+  /// Epochs start at 1; 0: never.
+  struct Byte {
+    uint32_t storeEpoch = 0, storer = nobody, loadEpoch = 0, loader = nobody;
+  };
+
+  std::vector<uint8_t> memory;
+  std::vector<Byte> shadow;
+  uint32_t epoch = 1;
+};
+
+} // namespace ingot::rt
+#endif // INGOT_RUNTIME_EMULATOR_SHARED_MEMORY_H
