@@ -70,7 +70,7 @@ class Damage(unittest.TestCase):
                 with open(exe, "r+b") as f:
                     image = f.read(code)
                     right, wrong = struct.pack("<f", value), struct.pack("<f", 1.05 * value + 0.01)
-                    self.assertIn(right, image, f"the float {value} of {VECTOR_MATH} is not in the executable's code and constants")
+                    self.assertTrue(right in image, f"the float {value} of {VECTOR_MATH} is not in the executable's code and constants")
                     f.seek(0)
                     f.write(image.replace(right, wrong))
                 result = run(exe, "selftest", "--json")
