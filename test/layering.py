@@ -21,6 +21,7 @@ KINDS = {
     "compiler/Conversion/": "conversion", "compiler/Codegen/": "codegen", "compiler/Target/": "target",
     "compiler/Pipelines/": "pipelines", "compiler/Evaluator/": "evaluator",
     "ingot_rt/abi.h": "abi", "ingot_rt/image.h": "image", "ingot_rt/image_tokenizer.h": "image",
+    "ingot_rt/image_template.h": "image",
     "ingot_rt/random.h": "random", "ingot_rt/device.h": "device",
     "runtime/": "runtime", "tools/": "tools", "test/": "test",
     "mlir/": "mlir", "mlir-c/": "mlir", "llvm/": "llvm", "llvm-c/": "llvm", "lld/": "lld", "nlohmann/": "json",

@@ -9,6 +9,7 @@
 #ifndef INGOT_RT_IMAGE_H
 #define INGOT_RT_IMAGE_H
 
+#include "ingot_rt/image_template.h"
 #include "ingot_rt/image_tokenizer.h"
 
 #include <stddef.h>
@@ -33,6 +34,7 @@ enum ingot_rt_section_kind {
   INGOT_RT_SECTION_SELFTEST = 6,   ///< ingot_rt_selftest
   INGOT_RT_SECTION_BUILD = 7,      ///< UTF-8 text, a line each: compiler version, resolved flags
   INGOT_RT_SECTION_MEMORY = 8,     ///< ingot_rt_arena_plan: the arena's buffers, for `info --memory`
+  INGOT_RT_SECTION_TEMPLATE = 9,   ///< ingot_rt_tpl_header
 };
 
 /// One section. Offsets are from the payload's start; weights are aligned to

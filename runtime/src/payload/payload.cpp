@@ -68,6 +68,8 @@ const char *sectionName(uint32_t kind) {
     return "build";
   case INGOT_RT_SECTION_MEMORY:
     return "memory plan";
+  case INGOT_RT_SECTION_TEMPLATE:
+    return "chat template";
   default:
     return "unknown section";
   }
