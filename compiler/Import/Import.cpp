@@ -4,6 +4,7 @@
 #include "compiler/Import/EmitIngot.h"
 #include "compiler/Import/InputError.h"
 #include "compiler/Import/RandomCheckpoint.h"
+#include "compiler/Text/ChatFormat.h"
 #include "dialects/ingot/Ingot.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
@@ -193,11 +194,14 @@ Expected<ImportResult> importModule(MLIRContext &context, StringRef path, const 
 // A model
 //===----------------------------------------------------------------------===//
 
-void recordMetadata(const GgufCheckpoint &gguf, StringRef file, Ledger &ledger) {
+void recordMetadata(const GgufCheckpoint &gguf, StringRef file, ArrayRef<std::string> ignoredKeys, Ledger &ledger) {
   for (const GgufKeyUse &use : gguf.keyUses()) {
-    LedgerOutcome outcome = use.use == GgufKeyUse::Use::Inert     ? LedgerOutcome::Inert
-                            : use.use == GgufKeyUse::Use::Ignored ? LedgerOutcome::IgnoredKey
-                                                                  : LedgerOutcome::Consumed;
+    // Templates are the one thing that is known and may be left out all the same.
+    bool ignored = use.use == GgufKeyUse::Use::Ignored ||
+                   (StringRef(use.key).starts_with("tokenizer.chat_template") && is_contained(ignoredKeys, use.key));
+    LedgerOutcome outcome = ignored                             ? LedgerOutcome::IgnoredKey
+                            : use.use == GgufKeyUse::Use::Inert ? LedgerOutcome::Inert
+                                                                : LedgerOutcome::Consumed;
     std::string detail = use.reason;
     if (detail.empty())
       detail = use.use == GgufKeyUse::Use::Tokenizer ? "tokenizer" : "configuration";
@@ -241,7 +245,7 @@ Expected<ImportResult> importCheckpoint(MLIRContext &context, StringRef path, co
     return config.takeError();
   result.warnings = config->warnings;
   if (isGguf)
-    recordMetadata(*input->gguf, input->configFile, result.ledger);
+    recordMetadata(*input->gguf, input->configFile, options.ignoredKeys, result.ledger);
   if (Error error = checkLimits(options, input->configFile, config->maxPosition))
     return error;
   Expected<GenerationDefaults> generation =
@@ -272,6 +276,10 @@ Expected<ImportResult> importCheckpoint(MLIRContext &context, StringRef path, co
   if (!module)
     return module.takeError();
   result.module = std::move(*module);
+  Expected<ChatFormat> chat = readChatFormat(input->tokenizer, path, options.ignoredKeys, result.ledger);
+  if (!chat)
+    return chat.takeError();
+  result.chat = std::move(*chat);
   warnOfIdleKeys(options, result);
   result.gguf = input->gguf;
   result.tokenizer = input->tokenizer;

@@ -8,6 +8,7 @@
 #include "compiler/Import/GenerationDefaults.h"
 #include "compiler/Import/Ledger.h"
 #include "compiler/Import/OpenModel.h"
+#include "compiler/Text/TemplateProgram.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -45,6 +46,8 @@ struct ImportResult {
   /// Keeps what `tokenizer` refers to alive.
   std::shared_ptr<GgufCheckpoint> gguf;
   TokenizerSource tokenizer;
+  /// Chat templates, not yet compiled; none without a tokenizer.
+  ChatFormat chat;
   GenerationDefaults generation;
   Ledger ledger;
   /// The text of the model's licence, empty if there is none; a name for

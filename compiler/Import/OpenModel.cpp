@@ -202,6 +202,10 @@ static TokenizerSource findTokenizer(StringRef directory) {
   source.tokenizerConfigJson = path("tokenizer_config.json");
   source.specialTokensMapJson = path("special_tokens_map.json");
   source.chatTemplate = path("chat_template.jinja");
+  std::string additional = join(directory, "additional_chat_templates");
+  for (const std::string &name : listDirectory(additional))
+    if (StringRef(name).ends_with(".jinja"))
+      source.additionalChatTemplates.push_back(join(StringRef(additional), StringRef(name)));
   source.sentencePiece = path("tokenizer.model");
   if (!source.tokenizerJson.empty() || !source.sentencePiece.empty())
     source.kind = TokenizerSource::Kind::HuggingFace;

@@ -43,6 +43,8 @@ struct TokenizerSource {
   /// with a tokenizer.model (SentencePiece) and no tokenizer.json has only
   /// `sentencePiece` set.
   std::string tokenizerJson, tokenizerConfigJson, specialTokensMapJson, chatTemplate, sentencePiece;
+  /// additional_chat_templates/NAME.jinja, in the order of their names.
+  std::vector<std::string> additionalChatTemplates;
   /// Gguf: owned by the model's GgufCheckpoint (`ModelInput::gguf`).
   const GgufTokenizer *gguf = nullptr;
 };

@@ -265,6 +265,12 @@ Expected<std::vector<PayloadSection>> Compilation::makeSections(StringRef runtim
       return tokenizer.takeError();
     sections.push_back({INGOT_RT_SECTION_TOKENIZER, std::move(*tokenizer)});
   }
+  if (!imported.chat.templates.empty()) {
+    Expected<std::string> chat = makeChatSection(imported.chat);
+    if (!chat)
+      return chat.takeError();
+    sections.push_back({INGOT_RT_SECTION_TEMPLATE, std::move(*chat)});
+  }
   sections.push_back({INGOT_RT_SECTION_GENERATION, makeGenerationSection(imported.generation)});
   sections.push_back({INGOT_RT_SECTION_LEDGER, makeLedgerSection(imported.ledger)});
   Expected<std::string> licenses = makeLicensesSection(imported.license, runtime);

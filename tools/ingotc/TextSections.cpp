@@ -29,6 +29,18 @@ Expected<std::string> makeTokenizerSection(const TokenizerSource &source, String
   return std::string(image->begin(), image->end());
 }
 
+Expected<std::string> makeChatSection(const ChatFormat &format) {
+  Expected<std::string> section = makeTemplateSection(format);
+  if (section)
+    return section;
+  // Of GGUF metadata the key itself is given, of a directory the one name of all.
+  StringRef where = format.templates.front().where;
+  size_t key = where.find(": tokenizer.chat_template");
+  StringRef ignored = key == StringRef::npos ? "chat_template" : where.substr(key + 2);
+  return createStringError(toString(section.takeError()) + " (--ignore-key=" + ignored +
+                           " compiles the model without its chat template)");
+}
+
 Expected<std::string> makeLicensesSection(StringRef modelLicense, StringRef runtimeFolder) {
   SmallString<256> path(runtimeFolder);
   sys::path::append(path, "NOTICES.txt");

@@ -1,5 +1,6 @@
 // The verb generate: one request, or with --jsonl a stream of them.
 #include "cli/generation.h"
+#include "cli/prompt.h"
 #include "cli/verbs.h"
 
 #include "scheduler/scheduler.h"
@@ -21,7 +22,7 @@ constexpr OptionSpec generateOptions[] = {
     {"prompt p", "TEXT", "the prompt"},
     {"file f", "FILE", "read the prompt from FILE, or from stdin for -"},
     {"tokens", "IDS|@FILE|-", "the prompt as ids: 1,2,3"},
-    {"raw", nullptr, "take the prompt as it is (always so in this version)"},
+    INGOT_PROMPT_OPTIONS,
     INGOT_SAMPLING_OPTIONS,
     {"echo", nullptr, "begin the text with the prompt's"},
     {"logprobs", "N",
@@ -30,8 +31,8 @@ constexpr OptionSpec generateOptions[] = {
     {"chunk", "N", "compute at most N tokens of a prompt in a step"},
     {"json", nullptr, "print one JSON object: tokens, text, finish_reason, seed, timings"},
     {"jsonl", nullptr,
-     "read requests from stdin, a JSON object a line; print results as they finish. Keys: id, prompt "
-     "or tokens, option names; {\"cancel\": ID}"},
+     "read requests from stdin, a JSON object a line; print results as they finish. Keys: id, prompt, "
+     "messages (with tools, documents, template_args) or tokens, option names; {\"cancel\": ID}"},
     INGOT_SESSION_OPTIONS,
 };
 
@@ -56,12 +57,7 @@ Result<std::vector<int32_t>> promptTokens(const Program &program, const Argument
       return content.takeError();
     text = std::move(*content);
   }
-  Result<Tokenizer> tokenizer = program.needTokenizer();
-  if (!tokenizer)
-    return tokenizer.takeError();
-  std::vector<int32_t> ids;
-  tokenizer->encode(text, EncodeOptions(), ids);
-  return ids;
+  return encodePrompt(program, arguments, text);
 }
 
 double perSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
@@ -246,7 +242,7 @@ private:
 
   /// A key that is the long name of an option: true or false for a switch, else a number.
   static Error addOption(Arguments &to, const std::string &key, const JsonValue &value) {
-    static const std::vector<std::string> switches = {"greedy", "ignore-eos", "raw", "echo"};
+    static const std::vector<std::string> switches = {"greedy", "ignore-eos", "raw", "echo", "allow-special"};
     static const std::vector<std::string> numbers = {"max-new-tokens", "temperature",        "top-k", "top-p",
                                                      "min-p",          "repetition-penalty", "seed",  "logprobs"};
     std::string name = optionName(generateVerb, key);
@@ -267,7 +263,9 @@ private:
     Arguments mine = arguments; // options on the command line hold for all requests; a line's own come later and win
     std::vector<int32_t> prompt;
     std::vector<std::string> stops = arguments.texts("stop");
-    bool given = false, text = false;
+    bool given = false;
+    const std::string *text = nullptr;
+    JsonValue conversation;
     for (const auto &[key, member] : value.members) {
       using Kind = JsonValue::Kind;
       if (key == "id")
@@ -285,11 +283,14 @@ private:
       } else if (key == "prompt") {
         if (member.kind != Kind::String)
           return makeError("prompt: expected a string");
-        Result<Tokenizer> tokenizer = program.needTokenizer();
-        if (!tokenizer)
-          return tokenizer.takeError();
-        text = true;
-        tokenizer->encode(member.text, EncodeOptions(), prompt);
+        text = &member.text;
+      } else if (key == "messages" || key == "tools" || key == "documents") {
+        setMember(conversation, key, member);
+      } else if (key == "template_args") {
+        if (member.kind != Kind::Object)
+          return makeError("template_args: expected an object");
+        for (const auto &[name, variable] : member.members)
+          setMember(conversation, name, variable);
       } else if (key == "stop") {
         stops.clear();
         if (member.kind == Kind::String)
@@ -304,8 +305,18 @@ private:
       } else if (Error error = addOption(mine, key, member))
         return error;
     }
-    if (given == text)
-      return makeError("expected either prompt or tokens");
+    bool chat = conversation.find("messages") != nullptr;
+    if (given + (text != nullptr) + chat != 1)
+      return makeError("expected one of prompt, messages and tokens");
+    if (!chat && !conversation.members.empty())
+      return makeError("%s: only with messages", conversation.members[0].key.c_str());
+    if (!given) {
+      Result<std::vector<int32_t>> ids =
+          chat ? encodeConversation(program, mine, std::move(conversation)) : encodePrompt(program, mine, *text);
+      if (!ids)
+        return ids.takeError();
+      prompt = std::move(*ids);
+    }
     Result<TextOptions> options = textOptions(program, mine, std::move(stops));
     if (!options)
       return options.takeError();

@@ -309,6 +309,20 @@ void printJson(Program &program, const MemoryFacts &memory, const std::string &v
   text("cpu", cpuName());
   json.key("tokenizer");
   json.boolean(program.tokenizer.has_value());
+  json.key("chat_templates");
+  json.beginArray();
+  for (size_t i = 0; program.templates && i < program.templates->names().size(); ++i) {
+    json.beginObject();
+    text("name", program.templates->names()[i]);
+    text("from", program.templates->where(i));
+    json.key("variables");
+    json.beginArray();
+    for (const std::string &variable : program.templates->variables(i))
+      json.text(variable);
+    json.endArray();
+    json.endObject();
+  }
+  json.endArray();
   json.key("end_tokens");
   json.tokens(program.endTokens.data(), program.endTokens.size());
   json.key("generation");
@@ -356,6 +370,15 @@ void printText(Program &program, const MemoryFacts &memory, const std::string &v
   out.print("CPU          %s: %s (of %s)\n", cpuName().c_str(),
             variant.empty() ? "no variant runs here" : variant.c_str(), names.c_str());
   out.print("tokenizer    %s\n", program.tokenizer ? "yes" : "none: prompts are ids");
+  if (!program.templates)
+    out.print("chat         no template: a prompt is the text as it is\n");
+  for (size_t i = 0; program.templates && i < program.templates->names().size(); ++i) {
+    std::string variables;
+    for (const std::string &variable : program.templates->variables(i))
+      variables += (variables.empty() ? "" : ", ") + variable;
+    out.print("chat         template '%s' with %s\n", program.templates->names()[i].c_str(),
+              variables.empty() ? "no variables" : variables.c_str());
+  }
   std::string ends;
   for (int32_t token : program.endTokens)
     ends += formatText(ends.empty() ? "%d" : ", %d", token);

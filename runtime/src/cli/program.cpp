@@ -57,6 +57,15 @@ Error Program::open() {
     if (!tokenizer)
       return makeError("%s: %s", payload.path().c_str(), error.c_str());
   }
+  Result<std::string_view> chat = payload.checkedBytes(INGOT_RT_SECTION_TEMPLATE);
+  if (!chat)
+    return chat.takeError();
+  if (!chat->empty()) {
+    Result<ChatTemplates> opened = ChatTemplates::open(*chat);
+    if (!opened)
+      return makeError("%s: %s", payload.path().c_str(), opened.takeError().message().c_str());
+    templates = *opened;
+  }
   return {};
 }
 
@@ -64,6 +73,12 @@ Result<Tokenizer> Program::needTokenizer() const {
   if (!tokenizer)
     return makeError("this model was compiled without a tokenizer, so there is no text: give ids with --tokens");
   return *tokenizer;
+}
+
+Result<ChatTemplates> Program::needTemplates() const {
+  if (!templates)
+    return makeError("this model was compiled without a chat template: it takes plain text, with -p TEXT --raw");
+  return *templates;
 }
 
 Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, const Arguments &arguments) {

@@ -9,6 +9,7 @@
 #include "pool/pool.h"
 #include "sampler/sampler.h"
 #include "support/output.h"
+#include "template/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 #include <memory>
@@ -29,6 +30,8 @@ public:
 
   /// The tokenizer, or an error that says the model was compiled without one.
   Result<Tokenizer> needTokenizer() const;
+  /// The chat templates, or an error that says the model was compiled without.
+  Result<ChatTemplates> needTemplates() const;
 
   const ingot_rt_model &model;
   Payload payload;
@@ -37,6 +40,7 @@ public:
   const ingot_rt_generation_defaults *defaults = nullptr; ///< null when the executable holds none
   std::vector<int32_t> endTokens;
   std::optional<Tokenizer> tokenizer;
+  std::optional<ChatTemplates> templates;
 };
 
 /// Workers that --threads may ask for, at most.

@@ -13,7 +13,7 @@ namespace ingot::rt {
 namespace {
 
 const VerbSpec *const verbs[] = {&generateVerb, &logitsVerb,   &lossVerb,     &perplexityVerb, &benchVerb,
-                                 &infoVerb,     &selftestVerb, &tokenizeVerb, &detokenizeVerb};
+                                 &infoVerb,     &selftestVerb, &tokenizeVerb, &detokenizeVerb, &chatTemplateVerb};
 
 std::string usage(const std::string &name) {
   std::string text = "usage: " + name + " [VERB] [options]\n\n";

@@ -7,7 +7,7 @@
 namespace ingot::rt {
 
 extern const VerbSpec generateVerb, logitsVerb, lossVerb, perplexityVerb, benchVerb, infoVerb, selftestVerb,
-    tokenizeVerb, detokenizeVerb;
+    tokenizeVerb, detokenizeVerb, chatTemplateVerb;
 
 /// Runs a command line; the exit code. `note` is the executable's payload note.
 int runProgram(int argc, const char *const *argv, const ingot_rt_model &model, const ingot_rt_payload_note &note);
