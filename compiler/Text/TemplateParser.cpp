@@ -107,7 +107,6 @@ private:
   /// Statements and text up to a tag whose name is in `ends`, which becomes the
   /// current token; without `ends`, up to the end of the template.
   bool parseBody(ArrayRef<StringRef> ends, NodeList &body) {
-    Place begin = current().place;
     while (true) {
       const Token &token = current();
       switch (token.kind) {
@@ -148,7 +147,7 @@ private:
         std::string wanted;
         for (StringRef end : ends)
           wanted += (wanted.empty() ? "'" : " or '") + end.str() + "'";
-        fail(begin, "the template ends where " + wanted + " is needed for what begins here");
+        fail(openTags.back(), "the template ends where " + wanted + " is needed for what begins here");
         return false;
       }
       }
@@ -189,8 +188,12 @@ private:
                     .Case("filter", &Parser::parseFilterBlock)
                     .Case("generation", &Parser::parseGeneration)
                     .Default(nullptr);
-    if (rule)
-      return (this->*rule)();
+    if (rule) {
+      openTags.push_back(token.place);
+      NodePtr statement = (this->*rule)();
+      openTags.pop_back();
+      return statement;
+    }
     if (name == "print")
       return parsePrint(into);
     if (name == "break" || name == "continue") {
@@ -918,7 +921,8 @@ private:
   /// Loops and functions that are open, true for a loop: break and continue need
   /// one innermost.
   std::vector<bool> loops;
-  std::string failure; ///< the first error
+  std::vector<Place> openTags; ///< of the statements that are open
+  std::string failure;         ///< the first error
   Place failedAt;
 };
 

@@ -32,7 +32,7 @@ void Symbols::store(const std::string &name) {
       define(name, Load{INGOT_RT_TPL_LOAD_ALIAS, "", *outer});
       return;
     }
-  define(name, Load{INGOT_RT_TPL_LOAD_MISSING});
+  define(name, Load{INGOT_RT_TPL_LOAD_MISSING, ""});
 }
 
 void Symbols::load(const std::string &name) {
@@ -42,7 +42,7 @@ void Symbols::load(const std::string &name) {
 
 Variable Symbols::declareParameter(const std::string &name) {
   stores.insert(name);
-  return define(name, Load{INGOT_RT_TPL_LOAD_NOTHING});
+  return define(name, Load{INGOT_RT_TPL_LOAD_NOTHING, ""});
 }
 
 void Symbols::visit(const Node &node) {

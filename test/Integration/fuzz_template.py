@@ -155,7 +155,7 @@ class Maker:
         if k == 11 and d > 0:
             return "{" + f"'k': {self.any(d - 1)}, {self.literal()}: {self.any(d - 1)}, 1: {self.any(d - 1)}" + "}"
         if k == 12 and d > 0:
-            return f"{self.operand(self.any(d - 1))}{self.pick('.k', '.role', '[0]', '[-1]', '.items()', '.get(1)', chr(91) + repr('k') + chr(93), '.get(' + repr('role') + ', 5)', '.keys() | list', '.foo', '[n]', '.x.y', '.count(1)', '.index(1)', '.upper', '.append', '.__class__', '[1:]')}"
+            return f"{self.operand(self.any(d - 1))}{self.pick('.k', '.role', '[0]', '[-1]', '.items()', '.get(1)', chr(91) + repr('k') + chr(93), '.get(' + repr('role') + ', 5)', '.keys() | list', '.foo', '[n]', '.x.y', '.count(1)', '.index(1)', '.upper', '.append', '.__class__')}"
         if k == 13 and d > 0:
             return f"({self.pick(repr('%s|%5s|%-5s|%r'), repr('%d %5d %-4d| %05d %+d %x %X %o'), repr('%.2f %8.3f %e %g %5.1f%%'), repr('%s'), repr('%(k)s'), repr('%5.2s|'), repr('%i'))} % {self.any(d - 1)})"
         return self.pick("ns.a", "ns.b", "f(1)", "f(x, b=2)", "f('a', 2, 3)", "f()", "bos_token", "g(l)", "loop.cycle('o', 'e')", "loop.revindex", "loop.length", "loop.previtem", "loop.nextitem", "loop.changed(n)", "loop.depth", "m", "r(3)", "dict(a=1)", "dict(d, z=2)", "namespace(q=1).q")
@@ -214,7 +214,10 @@ class Maker:
             head += "{%- macro f(a, b=2) -%}[{{ a }}{{ b }}{{ x }}]{%- endmacro -%}{% macro r(i) %}{{ i }}{% if i > 0 %}{{ r(i - 1) }}{% endif %}{% endmacro %}"
         if self.r.random() < 0.4:
             head += "{%- macro g(a) %}<{{ a | list | length if a is iterable }}{{ caller(7) if caller }}>{% endmacro -%}"
-        return head + self.body(3)
+        k = self.r.random()
+        if k < 0.55:  # one or two expressions: most run to their end
+            return (head if self.r.random() < 0.5 else "") + "".join("{{ " + self.any(self.pick(1, 1, 2)) + " }}|" for _ in range(self.pick(1, 1, 2)))
+        return head + self.body(1 if k < 0.85 else 3)
 
 
 def given(r):
@@ -249,7 +252,7 @@ def differs(mine, theirs):
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    ap.add_argument("--count", type=int, default=20000)
+    ap.add_argument("--count", type=int, default=20000, help="templates; each is rendered twice")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--driver", default=f"{ROOT}/build/release/test/template-driver")
     o = ap.parse_args()

@@ -3,15 +3,38 @@
 //
 //     template-driver < REQUESTS
 //
-// A request is a line of JSON: {"template": text, "specials": {name: text}, "input": what the verb chat-template takes}
-// An answer is a line of JSON: {"output": text, "untrusted": [begin, end, ...]}, or {"compile": message} or
-// {"error": message}.
+// A request is a line of JSON: {"template": text, "specials": {name: text}, "input": what the verb chat-template
+// takes}, and "tokenizer": DIRECTORY if ids are wanted. An answer is a line of JSON: {"output": text, "untrusted":
+// [begin, end,
+// ...], "ids": [...]}, or {"compile": message} or {"error": message}.
 #include "compiler/Text/TemplateProgram.h"
+#include "compiler/Text/TokenizerImage.h"
+#include "compiler/Text/TokenizerJson.h"
 #include "support/output.h"
 #include "template/chat_template.h"
+#include <cstring>
 #include <iostream>
+#include <map>
 
 using namespace ingot;
+
+/// The ids of a prompt, as the executables make them.
+static std::vector<int32_t> encode(const std::string &directory, const rt::RenderedPrompt &prompt) {
+  static std::map<std::string, std::vector<char>> images;
+  if (!images.count(directory)) {
+    TokenizerDescription description = llvm::cantFail(
+        readTokenizerJson(directory + "/tokenizer.json", directory + "/tokenizer_config.json"), "the tokenizer");
+    images[directory] = llvm::cantFail(makeTokenizerImage(description, std::nullopt), "the tokenizer");
+  }
+  std::string error;
+  auto tokenizer = rt::Tokenizer::open(images[directory].data(), images[directory].size(), error);
+  rt::EncodeOptions options;
+  options.addSpecial = false;
+  options.untrusted = prompt.untrusted;
+  std::vector<int32_t> ids;
+  tokenizer->encode(prompt.text, options, ids);
+  return ids;
+}
 
 static void answer(rt::Output &out, const rt::JsonValue &request) {
   rt::JsonWriter json(out);
@@ -46,6 +69,11 @@ static void answer(rt::Output &out, const rt::JsonValue &request) {
     json.number(span.end);
   }
   json.endArray();
+  if (const rt::JsonValue *directory = request.find("tokenizer")) {
+    std::vector<int32_t> ids = encode(directory->text, *prompt);
+    json.key("ids");
+    json.tokens(ids.data(), ids.size());
+  }
   json.endObject();
 }
 

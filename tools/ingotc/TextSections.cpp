@@ -34,11 +34,13 @@ Expected<std::string> makeChatSection(const ChatFormat &format) {
   if (section)
     return section;
   // Of GGUF metadata the key itself is given, of a directory the one name of all.
-  StringRef where = format.templates.front().where;
-  size_t key = where.find(": tokenizer.chat_template");
-  StringRef ignored = key == StringRef::npos ? "chat_template" : where.substr(key + 2);
-  return createStringError(toString(section.takeError()) + " (--ignore-key=" + ignored +
-                           " compiles the model without its chat template)");
+  std::string message = toString(section.takeError());
+  StringRef ignored = "chat_template";
+  for (const TemplateText &text : format.templates)
+    if (size_t key = text.where.find(": tokenizer.chat_template");
+        key != std::string::npos && StringRef(message).starts_with(text.where + ": "))
+      ignored = StringRef(text.where).substr(key + 2);
+  return createStringError(message + " (--ignore-key=" + ignored + " compiles the model without this chat template)");
 }
 
 Expected<std::string> makeLicensesSection(StringRef modelLicense, StringRef runtimeFolder) {

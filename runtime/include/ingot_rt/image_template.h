@@ -23,27 +23,30 @@
 /// Filters by the names that templates use. A name that stands for another
 /// (count, d) is replaced by the compiler and looked up by the runtime in
 /// INGOT_RT_TPL_FILTER_ALIASES.
+// clang-format off
 #define INGOT_RT_TPL_FILTERS(X)                                                                                        \
-  X(abs)                                                                                                               \
-  X(attr) X(batch) X(capitalize) X(center) X(default) X(dictsort) X(escape) X(first) X(float) X(format) X(groupby)     \
-      X(indent) X(int) X(items) X(join) X(last) X(length) X(list) X(lower) X(map) X(max) X(min) X(reject)              \
-          X(rejectattr) X(replace) X(reverse) X(round) X(safe) X(select) X(selectattr) X(slice) X(sort) X(string)      \
-              X(sum) X(title) X(tojson) X(trim) X(truncate) X(unique) X(upper)
+  X(abs) X(attr) X(batch) X(capitalize) X(center) X(default) X(dictsort) X(escape) X(first) X(float) X(format)         \
+  X(groupby) X(indent) X(int) X(items) X(join) X(last) X(length) X(list) X(lower) X(map) X(max) X(min)                 \
+  X(reject) X(rejectattr) X(replace) X(reverse) X(round) X(safe) X(select) X(selectattr) X(slice) X(sort)              \
+  X(string) X(sum) X(title) X(tojson) X(trim) X(truncate) X(unique) X(upper)
+// clang-format on
 #define INGOT_RT_TPL_FILTER_ALIASES(X) X("count", length) X("d", default) X("e", escape)
 /// What Jinja has and Ingot refuses, by name.
+// clang-format off
 #define INGOT_RT_TPL_REFUSED_FILTERS(X)                                                                                \
-  X("filesizeformat")                                                                                                  \
-  X("forceescape") X("pprint") X("random") X("striptags") X("urlencode") X("urlize") X("wordcount") X("wordwrap")      \
-      X("xmlattr")
+  X("filesizeformat") X("forceescape") X("pprint") X("random") X("striptags") X("urlencode") X("urlize")               \
+  X("wordcount") X("wordwrap") X("xmlattr")
+// clang-format on
 
+// clang-format off
 #define INGOT_RT_TPL_TESTS(X)                                                                                          \
-  X(boolean)                                                                                                           \
-  X(callable) X(defined) X(divisibleby) X(eq) X(escaped) X(even) X(false) X(filter) X(float) X(ge) X(gt) X(in)         \
-      X(integer) X(iterable) X(le) X(lower) X(lt) X(mapping) X(ne) X(none) X(number) X(odd) X(sameas) X(sequence)      \
-          X(string) X(test) X(true) X(undefined) X(upper)
+  X(boolean) X(callable) X(defined) X(divisibleby) X(eq) X(escaped) X(even) X(false) X(filter) X(float) X(ge)          \
+  X(gt) X(in) X(integer) X(iterable) X(le) X(lower) X(lt) X(mapping) X(ne) X(none) X(number) X(odd) X(sameas)          \
+  X(sequence) X(string) X(test) X(true) X(undefined) X(upper)
 #define INGOT_RT_TPL_TEST_ALIASES(X)                                                                                   \
-  X("==", eq)                                                                                                          \
-  X("equalto", eq) X("!=", ne) X(">", gt) X("greaterthan", gt) X(">=", ge) X("<", lt) X("lessthan", lt) X("<=", le)
+  X("==", eq) X("equalto", eq) X("!=", ne) X(">", gt) X("greaterthan", gt) X(">=", ge) X("<", lt)                      \
+  X("lessthan", lt) X("<=", le)
+// clang-format on
 
 /// Functions that a template finds without being given them.
 #define INGOT_RT_TPL_GLOBALS(X) X(dict) X(namespace) X(raise_exception) X(range) X(strftime_now)

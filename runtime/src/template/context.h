@@ -9,14 +9,20 @@
 
 namespace ingot::rt::tpl {
 
+// Tests set lower ones.
+#ifndef INGOT_TEMPLATE_STEPS
+#define INGOT_TEMPLATE_STEPS 50'000'000
+#define INGOT_TEMPLATE_TEXT (256ull << 20)
+#endif
+
 /// Limits that no real template comes near, and that keep every other one from
 /// running forever or out of memory or stack.
-constexpr uint64_t maxSteps = 50'000'000;     ///< nodes evaluated and items iterated
-constexpr uint64_t maxTextBytes = 2ull << 30; ///< all strings made, together
-constexpr uint64_t maxOneText = 256ull << 20; ///< one string
-constexpr uint64_t maxItems = 10'000'000;     ///< of one list
-constexpr uint32_t maxDepth = 200;            ///< of nested values, and of calls of macros
-constexpr uint32_t maxNesting = 1500;         ///< of evaluations inside of each other
+constexpr uint64_t maxSteps = INGOT_TEMPLATE_STEPS;        ///< nodes evaluated and items iterated
+constexpr uint64_t maxTextBytes = 8 * INGOT_TEMPLATE_TEXT; ///< all strings made, together
+constexpr uint64_t maxOneText = INGOT_TEMPLATE_TEXT;       ///< one string
+constexpr uint64_t maxItems = 10'000'000;                  ///< of one list
+constexpr uint32_t maxDepth = 200;                         ///< of nested values, and of calls of macros
+constexpr uint32_t maxNesting = 1500;                      ///< of evaluations inside of each other
 
 class Context {
 public:

@@ -562,13 +562,15 @@ Interpreter::Flow Interpreter::executeFor(const ingot_rt_tpl_node &node) {
   bool ran = false;
   uint32_t loopSlot = parts[INGOT_RT_TPL_FOR_LOOP_SLOT];
   while (step() && advanceLoop(*this, *loop)) {
-    ran = true;
     assign(parts[INGOT_RT_TPL_FOR_TARGET], loop->current, *frame);
     if (loopSlot != none)
       slot(*frame, loopSlot) = Value::object(Type::Loop, loop);
     enter(parts[INGOT_RT_TPL_FOR_LOADS], *frame);
-    if (failed || execute(parts[INGOT_RT_TPL_FOR_BODY]) == Flow::Break || failed)
+    Flow flow = failed ? Flow::Break : execute(parts[INGOT_RT_TPL_FOR_BODY]);
+    if (failed || flow == Flow::Break)
       break;
+    // Jinja notes it at the end of the body, which continue and break skip.
+    ran |= flow == Flow::Next;
   }
   // Nothing that the loop holds may hold the loop.
   loop->iterator = nullptr;

@@ -8,20 +8,20 @@
 namespace ingot::rt::tpl {
 
 // Type and name of each.
+// clang-format off
 #define INGOT_TPL_METHODS(X)                                                                                           \
-  X(String, capitalize)                                                                                                \
-  X(String, center) X(String, count) X(String, endswith) X(String, expandtabs) X(String, find) X(String, format)       \
-      X(String, index) X(String, isalnum) X(String, isalpha) X(String, isascii) X(String, isdecimal)                   \
-          X(String, isdigit) X(String, isidentifier) X(String, islower) X(String, isnumeric) X(String, isprintable)    \
-              X(String, isspace) X(String, istitle) X(String, isupper) X(String, join) X(String, ljust)                \
-                  X(String, lower) X(String, lstrip) X(String, partition) X(String, removeprefix)                      \
-                      X(String, removesuffix) X(String, replace) X(String, rfind) X(String, rindex) X(String, rjust)   \
-                          X(String, rpartition) X(String, rsplit) X(String, rstrip) X(String, split)                   \
-                              X(String, splitlines) X(String, startswith) X(String, strip) X(String, swapcase)         \
-                                  X(String, title) X(String, upper) X(String, zfill) X(Dict, copy) X(Dict, get)        \
-                                      X(Dict, items) X(Dict, keys) X(Dict, values) X(List, copy) X(List, count)        \
-                                          X(List, index) X(Tuple, count) X(Tuple, index) X(Float, is_integer)          \
-                                              X(Loop, changed) X(Loop, cycle)
+  X(String, capitalize) X(String, center) X(String, count) X(String, endswith) X(String, expandtabs)                   \
+  X(String, find) X(String, format) X(String, index) X(String, isalnum) X(String, isalpha) X(String, isascii)          \
+  X(String, isdecimal) X(String, isdigit) X(String, isidentifier) X(String, islower) X(String, isnumeric)              \
+  X(String, isprintable) X(String, isspace) X(String, istitle) X(String, isupper) X(String, join)                      \
+  X(String, ljust) X(String, lower) X(String, lstrip) X(String, partition) X(String, removeprefix)                     \
+  X(String, removesuffix) X(String, replace) X(String, rfind) X(String, rindex) X(String, rjust)                       \
+  X(String, rpartition) X(String, rsplit) X(String, rstrip) X(String, split) X(String, splitlines)                     \
+  X(String, startswith) X(String, strip) X(String, swapcase) X(String, title) X(String, upper)                         \
+  X(String, zfill) X(Dict, copy) X(Dict, get) X(Dict, items) X(Dict, keys) X(Dict, values) X(List, copy)               \
+  X(List, count) X(List, index) X(Tuple, count) X(Tuple, index) X(Float, is_integer) X(Loop, changed)                  \
+  X(Loop, cycle)
+// clang-format on
 
 enum class Method {
 #define X(type, name) type##_##name,

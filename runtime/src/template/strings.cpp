@@ -153,10 +153,12 @@ public:
     case Method::String_split:
     case Method::String_rsplit:
       return split();
-    case Method::String_splitlines:
-      if (!bind("splitlines", {"keepends"}, 0))
+    case Method::String_splitlines: {
+      int64_t keep;
+      if (!bind("splitlines", {"keepends"}, 0) || !interpreter.integerArgument(values[0], 0, keep))
         return {};
-      return listOf(splitLines(text, !values[0].isMissing() && isTrue(values[0])));
+      return listOf(splitLines(text, keep != 0));
+    }
     case Method::String_partition:
     case Method::String_rpartition:
       return partition();

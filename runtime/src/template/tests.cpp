@@ -126,10 +126,15 @@ bool Interpreter::test(uint32_t which, const Value &value, Arguments &arguments)
     return value.isNone();
   case INGOT_RT_TPL_TEST_string:
     return value.isString();
-  case INGOT_RT_TPL_TEST_test:
-    return value.isString() && testNamed(value.text().bytes()) != none;
-  default: // filter
-    return value.isString() && isFilterOfJinja(value.text().bytes());
+  default: // filter, test
+    if (value.is(Type::List) || value.is(Type::Dict)) {
+      fail("unhashable type: '%s'", std::string(typeName(value)).c_str());
+      return false;
+    }
+    if (!value.isString())
+      return false;
+    return which == INGOT_RT_TPL_TEST_test ? testNamed(value.text().bytes()) != none
+                                           : isFilterOfJinja(value.text().bytes());
   }
 }
 
