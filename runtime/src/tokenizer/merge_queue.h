@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace ingot::rt {
 class MergeQueue {
 public:
   void push(uint32_t rank, size_t position) {
-    Bucket &bucket = buckets[rank];
+    Bucket &bucket = bucketOf(rank);
     if (bucket.inOrder.empty() || bucket.inOrder.back() <= position) {
       bucket.inOrder.push_back(position);
     } else {
@@ -42,8 +43,11 @@ public:
       position = bucket.inOrder[bucket.next++];
       left = bucket.next < bucket.inOrder.size();
     }
-    if (!left && bucket.late.empty())
+    if (!left && bucket.late.empty()) {
+      if (Recent &entry = recent[rank % std::size(recent)]; entry.bucket == &bucket)
+        entry.bucket = nullptr;
       buckets.erase(first);
+    }
     return true;
   }
 
@@ -53,8 +57,22 @@ private:
     size_t next = 0;
     std::vector<size_t> late; ///< a heap
   };
+  Bucket &bucketOf(uint32_t rank) {
+    Recent &entry = recent[rank % std::size(recent)];
+    if (!entry.bucket || entry.rank != rank)
+      entry = {rank, &buckets[rank]};
+    return *entry.bucket;
+  }
+
   /// Non-empty ones only.
   std::map<uint32_t, Bucket> buckets;
+  /// Where buckets are, for those that were pushed to last: runs of one
+  /// character alternate between few ranks.
+  struct Recent {
+    uint32_t rank = 0;
+    Bucket *bucket = nullptr;
+  };
+  Recent recent[16];
 };
 
 } // namespace ingot::rt
