@@ -82,7 +82,7 @@ class Prompts(unittest.TestCase):
             refused(self.exe, "generate", "--tokens", "1", "-n", "1", "--temperature", value, words=("temperature",))
         cold = ok(self.exe, "generate", "--tokens", "1,5", "-n", "6", "--temperature", "0", "--json").json["tokens"]
         self.assertEqual(cold, self.generate("--tokens", "1,5", "-n", "6")["tokens"])
-        for verb in ("generate", "logits", "loss", "perplexity", "bench", "info", "selftest", "tokenize", "detokenize"):
+        for verb in ("generate", "chat", "logits", "loss", "perplexity", "bench", "info", "selftest", "tokenize", "detokenize"):
             self.assertIn(verb, ok(self.exe, verb, "--help").text)
 
     def test_text_without_a_tokenizer(self):

@@ -170,7 +170,7 @@ void SequenceCache::advance(uint64_t length, const int32_t *tokens) {
   }
 }
 
-void SequenceCache::swap(SequenceCache &other) {
+void SequenceCache::swap(SequenceCache &other) noexcept {
   std::swap(filled, other.filled);
   std::swap(start, other.start);
   table.swap(other.table);

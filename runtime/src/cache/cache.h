@@ -96,7 +96,7 @@ public:
   /// block left, the cache is cut at the block's start, and the positions from there on are computed again.
   uint64_t truncate(uint64_t length, const CopyBlock &copy = nullptr);
   /// Exchanges everything with a cache of the same pool and model.
-  void swap(SequenceCache &other);
+  void swap(SequenceCache &other) noexcept;
   /// Gives everything back and starts a chain of names for `regime`.
   void clear(int32_t regime);
 

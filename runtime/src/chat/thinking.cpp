@@ -7,7 +7,7 @@ namespace ingot::rt {
 
 namespace {
 constexpr std::string_view openTag = "<think>", closeTag = "</think>";
-}
+} // namespace
 
 void ThinkingSplitter::add(std::vector<Part> &parts, std::string_view text) const {
   if (!text.empty())

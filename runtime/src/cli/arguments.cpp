@@ -124,6 +124,10 @@ Error Arguments::add(const VerbSpec &verb, std::string_view name, std::string_vi
   return {};
 }
 
+void Arguments::remove(std::string_view name) {
+  std::erase_if(given, [&](const Given &one) { return firstName(*one.option) == name; });
+}
+
 bool Arguments::has(std::string_view name) const {
   return std::any_of(given.begin(), given.end(), [&](const Given &one) { return firstName(*one.option) == name; });
 }

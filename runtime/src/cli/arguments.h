@@ -53,6 +53,9 @@ public:
   /// Adds an option as if it had been given.
   Error add(const VerbSpec &verb, std::string_view name, std::string_view value);
 
+  /// Takes an option back, as if it had not been given.
+  void remove(std::string_view name);
+
 private:
   struct Given {
     const OptionSpec *option;

@@ -85,7 +85,11 @@ Error generateOne(Program &program, const Arguments &arguments) {
   if (!options)
     return options.takeError();
   bool json = arguments.has("json");
-  options->streams = !json;
+  if (!json)
+    options->stream = [&](std::string_view text) {
+      program.out.write(text);
+      program.out.flush();
+    };
   SessionNeeds needs;
   needs.rows = rowsNeeded(program, *options, prompt->size());
   Generation generation(program, std::move(*options));

@@ -150,17 +150,13 @@ void Generation::onFinish(const Completion &completion) {
 
 void Generation::show(const std::string &piece) {
   text += piece;
-  if (options.streams && !piece.empty()) {
-    program.out.write(piece);
-    program.out.flush();
-  }
+  if (options.stream && !piece.empty())
+    options.stream(piece);
 }
 
 void Generation::showId(int32_t token) {
-  if (options.streams) {
-    program.out.print(first ? "%d" : ",%d", token);
-    program.out.flush();
-  }
+  if (options.stream)
+    options.stream(formatText(first ? "%d" : ",%d", token));
   first = false;
 }
 

@@ -7,6 +7,8 @@
 #include "generation/text_stream.h"
 #include "scheduler/scheduler.h"
 
+#include <functional>
+
 namespace ingot::rt {
 
 /// Options of every verb that generates.
@@ -37,9 +39,9 @@ Result<std::optional<uint64_t>> logProbabilityCount(const Program &program, cons
 /// How one request's tokens become text.
 struct TextOptions {
   std::vector<std::string> stops = {};
-  bool echo = false;                             ///< the text begins with the prompt's
-  std::optional<uint64_t> logProbabilities = {}; ///< for each token its own and those of so many likeliest
-  bool streams = false;                          ///< text goes to stdout as it comes
+  bool echo = false;                                 ///< the text begins with the prompt's
+  std::optional<uint64_t> logProbabilities = {};     ///< for each token its own and those of so many likeliest
+  std::function<void(std::string_view)> stream = {}; ///< gets the text as it comes; empty: nobody does
 };
 
 /// One request and what becomes of it. The text is what the tokenizer's decoder makes of all tokens, special ones left

@@ -12,15 +12,16 @@ namespace ingot::rt {
 
 namespace {
 
-const VerbSpec *const verbs[] = {&generateVerb, &logitsVerb,   &lossVerb,     &perplexityVerb, &benchVerb,
-                                 &infoVerb,     &selftestVerb, &tokenizeVerb, &detokenizeVerb, &chatTemplateVerb};
+const VerbSpec *const verbs[] = {&generateVerb,   &chatVerb,       &logitsVerb,      &lossVerb,
+                                 &perplexityVerb, &benchVerb,      &infoVerb,        &selftestVerb,
+                                 &tokenizeVerb,   &detokenizeVerb, &chatTemplateVerb};
 
 std::string usage(const std::string &name) {
   std::string text = "usage: " + name + " [VERB] [options]\n\n";
   for (const VerbSpec *verb : verbs)
     text += formatText("  %-12s %s\n", verb->name, verb->summary);
-  return text + "\nWithout a verb: generate. " + name + " VERB --help tells a verb's options.\nexample: " + name + " " +
-         generateVerb.example + "\n";
+  return text + "\nWithout a verb: generate; alone at a terminal: chat. " + name +
+         " VERB --help tells a verb's options.\nexample: " + name + " " + generateVerb.example + "\n";
 }
 
 /// An output error ends the program: quietly when the reader has gone.
@@ -62,12 +63,9 @@ int runProgram(int argc, const char *const *argv, const ingot_rt_model &model, c
     out.write(usage(name));
     return finishOutput(out, 0);
   }
-  if (argc < 2 && isatty(0)) {
-    fputs(usage(name).c_str(), stderr);
-    return 2;
-  }
-  bool named = false;
-  const VerbSpec *verb = chooseVerb(argc > 1 ? argv[1] : nullptr, named);
+  // Alone at a terminal: a chat, if there is a template for it.
+  bool alone = argc < 2 && isatty(0), named = false;
+  const VerbSpec *verb = alone ? &chatVerb : chooseVerb(argc > 1 ? argv[1] : nullptr, named);
   if (!verb) {
     std::vector<std::string> candidates;
     for (const VerbSpec *one : verbs)
@@ -98,6 +96,10 @@ int runProgram(int argc, const char *const *argv, const ingot_rt_model &model, c
     return report(payload.takeError());
   Program program(model, std::move(*payload), name);
   Error error = program.open();
+  if (!error && alone && !program.templates) {
+    fputs(usage(name).c_str(), stderr);
+    return 2;
+  }
   if (!error)
     error = verb->run(program, *arguments);
   int code = finishOutput(program.out, 0);

@@ -6,7 +6,7 @@
 
 namespace ingot::rt {
 
-extern const VerbSpec generateVerb, logitsVerb, lossVerb, perplexityVerb, benchVerb, infoVerb, selftestVerb,
+extern const VerbSpec generateVerb, chatVerb, logitsVerb, lossVerb, perplexityVerb, benchVerb, infoVerb, selftestVerb,
     tokenizeVerb, detokenizeVerb, chatTemplateVerb;
 
 /// Runs a command line; the exit code. `note` is the executable's payload note.

@@ -7,6 +7,7 @@
 // (as xterm and its like do), since those that do not are told apart before libedit is started.
 #include "tokenizer/utf8.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -58,7 +59,7 @@ size_t ingot_rt_edit_wcrtomb(char *to, wchar_t c, mbstate_t *) {
   }
   std::string text;
   appendUtf8(text, static_cast<uint32_t>(c));
-  memcpy(to, text.data(), text.size());
+  std::copy(text.begin(), text.end(), to);
   return text.size();
 }
 

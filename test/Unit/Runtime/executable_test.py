@@ -304,7 +304,7 @@ class Verbs(Case):
         self.fails("this model was compiled without a tokenizer", "tokenize", code=1)
         self.fails("this model was compiled without a tokenizer", stdin=b"piped", code=1)
         help_text, _ = self.run_exe("--help")
-        for verb in ("generate", "logits", "loss", "perplexity", "bench", "info", "selftest", "tokenize", "detokenize"):
+        for verb in ("generate", "chat", "logits", "loss", "perplexity", "bench", "info", "selftest", "tokenize", "detokenize"):
             self.assertIn(f"  {verb}", help_text)
             self.assertIn("example: ", self.run_exe(verb, "--help")[0])
 
