@@ -275,6 +275,25 @@ TEST(TokenizerJson, unigramRefusesByName) {
   }
 }
 
+/// Sums that are equal, or but for the last bit, as `tokenizers` 0.23.3 has them: the first way found wins, and scores
+/// are what serde_json makes of their digits, here one bit below the nearest double.
+TEST(TokenizerJson, unigramTies) {
+  Json tokenizer = smallTokenizer();
+  tokenizer["pre_tokenizer"] = nullptr;
+  tokenizer["added_tokens"] = Json::array();
+  tokenizer["model"] = Json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.1],
+      ["aa", -1.7], ["aaa", -2.3], ["b", -1.3], ["ab", -1.9], ["ba", -1.9]]})");
+  Built built = buildJson(tokenizer);
+  ASSERT_TRUE(built.tokenizer) << built.error;
+  EXPECT_EQ(built.encode("aaaa"), (Ids{1, 3}));
+  EXPECT_EQ(built.encode("aaaaa"), (Ids{2, 3}));
+  EXPECT_EQ(built.encode("aba"), (Ids{1, 6}));
+  EXPECT_EQ(built.encode("aaaaaaa"), (Ids{1, 3, 3}));
+  tokenizer["model"] = Json::parse(R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0],
+      ["a", -1.6123709293488147], ["b", 0], ["ab", -1.6123709293488149]]})");
+  EXPECT_EQ(buildJson(tokenizer).encode("ab"), Ids{3});
+}
+
 /// transformers lets the config's flags replace the post-processor.
 TEST(TokenizerJson, configAddsStartAndEnd) {
   Json tokenizer = smallTokenizer();
