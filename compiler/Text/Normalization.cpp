@@ -71,7 +71,7 @@ NormalForm::NormalForm(bool compatible, bool composes) : compatible(compatible),
   for (uint32_t c = 0; c <= lastCodePoint; ++c) {
     if (c - hangul::syllable < hangul::syllables || c - 0xd800 < 0x800)
       continue;
-    if (std::vector<uint32_t> parts = compatibilityDecomposition(c); parts != std::vector<uint32_t>{c})
+    if (std::vector<uint32_t> parts = compatibilityDecomposition(c); !parts.empty())
       decompositions[c] = std::move(parts);
   }
 }

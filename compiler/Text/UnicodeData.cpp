@@ -147,14 +147,14 @@ std::vector<uint32_t> compatibilityDecomposition(uint32_t codePoint) {
   // Most have none, which the property tells fastest.
   if (utf8proc_get_property(static_cast<utf8proc_int32_t>(codePoint))->decomp_seqindex == UINT16_MAX ||
       laterDecompositions().contains(codePoint))
-    return {codePoint};
+    return {};
   utf8proc_int32_t parts[32];
   int bound = 0;
   utf8proc_ssize_t count =
       utf8proc_decompose_char(static_cast<utf8proc_int32_t>(codePoint), parts, std::size(parts),
                               static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &bound);
-  if (count <= 0 || size_t(count) > std::size(parts))
-    return {codePoint};
+  if (count <= 0 || size_t(count) > std::size(parts) || (count == 1 && uint32_t(parts[0]) == codePoint))
+    return {};
   return std::vector<uint32_t>(parts, parts + count);
 }
 

@@ -53,8 +53,8 @@ struct Decomposition {
 };
 llvm::ArrayRef<Decomposition> canonicalDecompositions();
 
-/// The full compatibility decomposition of a code point, by itself if it has
-/// none; of the version of Unicode that the reference's normalizers follow.
+/// The full compatibility decomposition of a code point, empty if it has none;
+/// of the version of Unicode that the reference's normalizers follow.
 std::vector<uint32_t> compatibilityDecomposition(uint32_t codePoint);
 
 } // namespace ingot

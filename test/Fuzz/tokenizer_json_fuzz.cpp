@@ -1,6 +1,7 @@
 // Any bytes as a tokenizer.json, a zero byte and a text: the tokenizer is refused in one line, or it becomes a section
 // that the runtime opens; the text's ids decode to valid UTF-8, at once as id by id. Then the text's bytes damage the
 // section: it is refused or used without reading outside of it.
+#include "compiler/Text/Normalization.h"
 #include "compiler/Text/TokenizerImage.h"
 #include "compiler/Text/TokenizerJson.h"
 #include "tokenizer/tokenizer.h"
@@ -26,6 +27,14 @@ static void use(const rt::Tokenizer &tokenizer, std::string_view text) {
       parts += stream.push(id);
     require(rt::isValidUtf8(whole) && parts + stream.finish() == whole);
   }
+}
+
+// Tables over all code points are made once, which no input's time limit should pay for.
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+  for (bool compatible : {false, true})
+    for (bool composes : {false, true})
+      NormalForm::get(compatible, composes);
+  return 0;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
