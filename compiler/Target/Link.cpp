@@ -21,7 +21,7 @@ namespace ingot {
 ObjectFiles::~ObjectFiles() {
   for (const std::string &path : paths) {
     // A destructor has nobody to tell; what stays is a file in the temporary folder.
-    static_cast<void>(sys::fs::remove(path));
+    [[maybe_unused]] std::error_code ignored = sys::fs::remove(path);
     sys::DontRemoveFileOnSignal(path);
   }
 }

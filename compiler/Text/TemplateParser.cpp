@@ -797,12 +797,14 @@ private:
       if (takeOperator("*")) {
         if (arguments.dynamic || arguments.dynamicKeywords)
           return wrong();
-        if (!(arguments.dynamic = parseExpression()))
+        arguments.dynamic = parseExpression();
+        if (!arguments.dynamic)
           return false;
       } else if (takeOperator("**")) {
         if (arguments.dynamicKeywords)
           return wrong();
-        if (!(arguments.dynamicKeywords = parseExpression()))
+        arguments.dynamicKeywords = parseExpression();
+        if (!arguments.dynamicKeywords)
           return false;
       } else if (current().kind == Token::Kind::Name && ahead().isOperator("=")) {
         if (arguments.dynamicKeywords)

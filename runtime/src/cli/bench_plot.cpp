@@ -80,14 +80,14 @@ Axes axesOf(const BenchReport &report, const std::vector<Point> &points) {
 }
 
 void drawGrid(std::string &svg, const Axes &axes) {
-  for (double decade = axes.xLow; decade <= axes.xHigh; ++decade) {
+  for (int decade = static_cast<int>(axes.xLow); decade <= axes.xHigh; ++decade) {
     double x = axes.x(std::pow(10, decade));
     svg += formatText("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", x, top, x,
                       height - bottom);
     svg += formatText("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%g</text>\n", x, height - bottom + 18,
                       std::pow(10, decade));
   }
-  for (double decade = axes.yLow; decade <= axes.yHigh; ++decade) {
+  for (int decade = static_cast<int>(axes.yLow); decade <= axes.yHigh; ++decade) {
     double y = axes.y(std::pow(10, decade));
     svg += formatText("<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n", left, y,
                       width - right, y);

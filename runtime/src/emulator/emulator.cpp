@@ -484,19 +484,19 @@ uint32_t ingot_rt_emulate_special(uint32_t which) { return active->special(which
 
 void *ingot_rt_emulate_shared(uint32_t offset) { return active->shared(offset); }
 
-void ingot_rt_emulate_access(const void *address, uint32_t bytes, uint32_t is_store, const char *what) {
-  active->access(address, bytes, is_store != 0, what);
+void ingot_rt_emulate_access(const void *address, uint32_t bytes, uint32_t isStore, const char *what) {
+  active->access(address, bytes, isStore != 0, what);
 }
 
 void ingot_rt_emulate_barrier(uint32_t barrier, const char *what) { active->barrier(barrier, what); }
 
-uint64_t ingot_rt_emulate_shuffle(uint32_t kind, uint32_t member_mask, uint32_t value, uint32_t b, uint32_t c,
+uint64_t ingot_rt_emulate_shuffle(uint32_t kind, uint32_t memberMask, uint32_t value, uint32_t b, uint32_t c,
                                   const char *what) {
-  return active->shuffle(kind, member_mask, value, b, c, what);
+  return active->shuffle(kind, memberMask, value, b, c, what);
 }
 
-uint32_t ingot_rt_emulate_vote(uint32_t kind, uint32_t member_mask, uint32_t predicate, const char *what) {
-  return active->vote(kind, member_mask, predicate, what);
+uint32_t ingot_rt_emulate_vote(uint32_t kind, uint32_t memberMask, uint32_t predicate, const char *what) {
+  return active->vote(kind, memberMask, predicate, what);
 }
 
 } // extern "C"

@@ -18,7 +18,7 @@ uint32_t filterNamed(std::string_view name) {
   INGOT_RT_TPL_FILTERS(X)
 #undef X
 #define X(text, filter)                                                                                                \
-  if (name == text)                                                                                                    \
+  if (name == (text))                                                                                                  \
     return INGOT_RT_TPL_FILTER_##filter;
   INGOT_RT_TPL_FILTER_ALIASES(X)
 #undef X
@@ -32,7 +32,7 @@ uint32_t testNamed(std::string_view name) {
   INGOT_RT_TPL_TESTS(X)
 #undef X
 #define X(text, test)                                                                                                  \
-  if (name == text)                                                                                                    \
+  if (name == (text))                                                                                                  \
     return INGOT_RT_TPL_TEST_##test;
   INGOT_RT_TPL_TEST_ALIASES(X)
 #undef X

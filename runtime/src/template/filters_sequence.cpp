@@ -42,7 +42,7 @@ std::vector<Path> parsePaths(Interpreter &interpreter, const Value &given, bool 
       std::string_view part;
       std::tie(part, inside) = takePart(one, '.');
       bool number = !part.empty() && part.size() < 10 && part.find_first_not_of("0123456789") == std::string_view::npos;
-      path.push_back(number ? Value::integer(atoi(std::string(part).c_str())) : Value::string(part));
+      path.push_back(number ? Value::integer(decimal(part)) : Value::string(part));
     }
     paths.push_back(std::move(path));
   }

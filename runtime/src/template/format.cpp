@@ -12,6 +12,12 @@
 
 namespace ingot::rt::tpl {
 
+int64_t decimal(std::string_view digits) {
+  int64_t value = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return value;
+}
+
 std::string formatFloat(double value) {
   if (std::isnan(value))
     return "nan";
@@ -27,7 +33,7 @@ std::string formatFloat(double value) {
   for (char c : text.substr(0, e))
     if (c >= '0' && c <= '9')
       digits += c;
-  int exponent = atoi(std::string(text.substr(e + 1)).c_str());
+  int64_t exponent = text[e + 1] == '-' ? -decimal(text.substr(e + 2)) : decimal(text.substr(e + 2));
   if (exponent < -4 || exponent >= 16) {
     result += digits.substr(0, 1);
     if (digits.size() > 1)

@@ -8,6 +8,10 @@
 
 namespace ingot::rt::tpl {
 
+/// The number that decimal digits are; 0 where they are none or more than an
+/// int64_t holds.
+int64_t decimal(std::string_view digits);
+
 /// repr(float): the shortest digits that give the number back.
 std::string formatFloat(double value);
 

@@ -62,11 +62,12 @@ Value Interpreter::call(const Value &callee, Arguments &arguments) {
   case Type::Undefined:
     return failUndefined(callee);
   case Type::Macro: {
-    Value held = callee; // lives as long as the call
+    // The macro lives as long as the call, whatever becomes of the variable that the callee refers to.
+    Value held = callee; // NOLINT(performance-unnecessary-copy-initialization)
     return callMacro(held.as<MacroObject>(), arguments);
   }
   case Type::Method: {
-    Value held = callee;
+    Value held = callee; // NOLINT(performance-unnecessary-copy-initialization): as above
     return callMethod(held.as<MethodObject>(), arguments);
   }
   case Type::Function:

@@ -662,7 +662,7 @@ private:
       std::string_view key = path.substr(at + 1, stop - at - 1);
       bool index = bracket && key.find_first_not_of("0123456789") == std::string_view::npos && key.size() < 10;
       value = !bracket ? interpreter.attribute(value, key)
-              : index  ? interpreter.item(value, Value::integer(atoi(std::string(key).c_str())))
+              : index  ? interpreter.item(value, Value::integer(decimal(key)))
                        : interpreter.item(value, Value::string(key));
       at = stop + bracket;
     }
