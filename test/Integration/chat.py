@@ -68,14 +68,15 @@ class Pipe(unittest.TestCase):
         request = json.dumps({"messages": messages, "add_generation_prompt": True, **variables})
         return [int(i) for i in ok(executable(), "chat-template", "--ids", stdin=request.encode()).text.split(",")]
 
-    def check_turns(self, questions, *args, **variables):
+    def check_turns(self, questions, *args, system=None, **variables):
         """Every turn's answer is that of the whole conversation rendered anew, and computes what the last turn had not."""
         path = scratch("turns.json")
         out = piped("".join(q + "\n" for q in questions) + f"/stats\n/save {path}\n", "-n", 12, *args).text
+        first = [{"role": "system", "content": system}] if system else []
         messages, computed, expected, answers = [], [], [], ""
         for question, told in zip(questions, saved(path)["messages"][1::2]):
             messages.append({"role": "user", "content": question})
-            prompt = self.prompt_ids(messages, **variables)
+            prompt = self.prompt_ids(first + messages, **variables)
             answer = ok(executable(), "generate", "--greedy", "--json", "-n", 12, "--tokens", ids(prompt)).json
             self.assertEqual(answer["text"], told["content"])
             messages.append({"role": "assistant", "content": answer["text"]})
@@ -93,6 +94,7 @@ class Pipe(unittest.TestCase):
 
     def test_turns(self):
         self.check_turns(["What is 2+2?", "And the capital of Italy?", "Why?"])
+        self.check_turns(["What is 2+2?", "Why?"], "--system", "Answer briefly.", system="Answer briefly.")
 
     def test_a_template_that_drops_thinking(self):
         self.check_turns(["Think </think> of <|im_end|> this.", "And that?"], "--no-think", enable_thinking=False)

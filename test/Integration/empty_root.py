@@ -4,6 +4,7 @@ import os
 import shutil
 import unittest
 
+from chat import executable
 from support import compiled, inside, ok, scratch
 
 
@@ -21,6 +22,15 @@ class EmptyRoot(unittest.TestCase):
                     self.assertEqual(there.out, here.out)
                 if verb[0] == "generate":
                     self.assertEqual(there.json["tokens"], here.json["tokens"])
+        self.assertEqual(os.listdir(root), ["model"])
+
+    def test_a_chat(self):
+        exe, root = executable(), scratch("chat-root")
+        os.makedirs(root)
+        shutil.copy(exe, os.path.join(root, "model"))
+        os.chmod(root, 0o555)
+        args, questions = ("chat", "--greedy", "-n", 3), "hällo\nand?\n".encode()
+        self.assertEqual(inside(root, "/model", *args, stdin=questions).out, ok(exe, *args, stdin=questions).out)
         self.assertEqual(os.listdir(root), ["model"])
 
 
