@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <histedit.h>
+#include <poll.h>
 #include <unistd.h>
 
 namespace ingot::rt {
@@ -18,6 +20,44 @@ namespace ingot::rt {
 namespace {
 
 volatile sig_atomic_t interrupts = 0, resized = 0;
+
+/// Handlers write a byte into this pipe. A signal that comes between the last look at its flag and a read, or to
+/// another thread, would not end that read; the pipe stays readable.
+int wakeUp[2] = {-1, -1};
+
+void openWakeUp() {
+  if (wakeUp[0] < 0 && pipe2(wakeUp, O_CLOEXEC | O_NONBLOCK) != 0)
+    wakeUp[0] = wakeUp[1] = -1; // then a signal ends a read only where it finds it waiting
+}
+
+void wake() {
+  int before = errno;
+  [[maybe_unused]] ssize_t written = write(wakeUp[1], "", 1); // a full pipe is readable already
+  errno = before;
+}
+
+enum class Ready { Input, Interrupted, Resized };
+
+/// Waits until stdin can be read (or is at its end) or a signal came.
+Ready waitForInput() {
+  for (;;) {
+    if (interrupts != 0)
+      return Ready::Interrupted;
+    if (resized != 0) {
+      resized = 0;
+      return Ready::Resized;
+    }
+    pollfd ready[2] = {{0, POLLIN, 0}, {wakeUp[0], POLLIN, 0}};
+    if (poll(ready, 2, -1) < 0)
+      continue;
+    char bytes[64];
+    if (ready[1].revents != 0) // the flags say what it was
+      while (read(wakeUp[0], bytes, sizeof bytes) > 0) {
+      }
+    else if (ready[0].revents != 0)
+      return Ready::Input;
+  }
+}
 
 constexpr int historyEntries = 1000;
 
@@ -35,18 +75,21 @@ public:
         buffer.erase(0, end + 1);
         return LineResult::Line;
       }
+      Ready ready = waitForInput();
+      if (ready == Ready::Interrupted) {
+        buffer.clear();
+        return LineResult::Interrupted;
+      }
+      if (ready == Ready::Resized)
+        continue;
       char bytes[4096];
       ssize_t count = ::read(0, bytes, sizeof bytes);
       if (count > 0) {
         buffer.append(bytes, static_cast<size_t>(count));
         continue;
       }
-      if (count < 0 && errno == EINTR) {
-        if (interrupts == 0)
-          continue;
-        buffer.clear();
-        return LineResult::Interrupted;
-      }
+      if (count < 0 && errno == EINTR)
+        continue;
       line = std::exchange(buffer, "");
       return line.empty() ? LineResult::End : LineResult::Line;
     }
@@ -61,16 +104,16 @@ private:
 int nextCharacter(EditLine *editor, wchar_t *to) {
   char bytes[4];
   for (size_t count = 0;;) {
-    ssize_t got = read(0, bytes + count, 1);
-    if (got < 0 && errno == EINTR) {
-      if (interrupts != 0)
-        return -1;
-      if (resized) {
-        resized = 0;
-        el_resize(editor);
-      }
+    Ready ready = waitForInput();
+    if (ready == Ready::Interrupted)
+      return -1;
+    if (ready == Ready::Resized) {
+      el_resize(editor);
       continue;
     }
+    ssize_t got = read(0, bytes + count, 1);
+    if (got < 0 && errno == EINTR)
+      continue;
     if (got <= 0)
       return static_cast<int>(got);
     ++count;
@@ -117,7 +160,11 @@ class EditedLines : public LineSource {
 public:
   explicit EditedLines(std::string path) : path(std::move(path)) {
     struct sigaction action = {};
-    action.sa_handler = [](int) { resized = 1; };
+    openWakeUp();
+    action.sa_handler = [](int) {
+      resized = 1;
+      wake();
+    };
     sigaction(SIGWINCH, &action, nullptr);
     editor = el_init("ingot", stdin, stdout, stderr);
     past = history_init();
@@ -225,8 +272,10 @@ void catchInterrupts() {
     interrupts = interrupts + 1;
     if (interrupts > 2)
       _exit(130);
+    wake();
   };
-  sigaction(SIGINT, &action, nullptr); // without SA_RESTART: reads end
+  openWakeUp();
+  sigaction(SIGINT, &action, nullptr);
 }
 
 int takeInterrupts() {
