@@ -2,7 +2,8 @@
 //----------------------------------===//
 
 #include "compiler/Target/CodeGen.h"
-#include "ingot_rt/abi.h"
+#include "compiler/Pipelines/Options.h"
+#include "ingot_rt/cpu_feature.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -16,82 +17,158 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/SubtargetFeature.h"
-#include "llvm/TargetParser/Triple.h"
 #include <mutex>
 
 using namespace llvm;
 
 namespace ingot {
 
-static constexpr StringLiteral targetTriple = "x86_64-unknown-linux-gnu";
-
-static void initializeTarget() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    InitializeNativeTarget();
-    InitializeNativeTargetAsmPrinter();
-    InitializeNativeTargetAsmParser();
-  });
+ArrayRef<TargetSystem> getTargetSystems() {
+  static const std::vector<TargetSystem> systems = {
+      {"x86_64-linux-gnu", "x86_64-unknown-linux-gnu", CompileOptions().cpus, "a name that LLVM knows, such as znver4"},
+      {"aarch64-linux-gnu",
+       "aarch64-unknown-linux-gnu",
+       {"armv8-a", "armv8.2-a+dotprod", "armv8.2-a+dotprod+i8mm+bf16"},
+       "an architecture or a CPU that LLVM knows, with or without extensions, such as neoverse-n1"},
+  };
+  return systems;
 }
 
-static Expected<const Target *> lookupTarget() {
-  initializeTarget();
+Expected<const TargetSystem *> getTargetSystem(StringRef triple) {
+  std::string names;
+  for (const TargetSystem &system : getTargetSystems()) {
+    if (system.triple == triple)
+      return &system;
+    names += (names.empty() ? "" : ", ") + system.triple.str();
+  }
+  return createStringError("--target-triple: expected " + names + ", got '" + triple + "'");
+}
+
+const TargetSystem &getHostSystem() {
+  Triple::ArchType arch = Triple(sys::getProcessTriple()).getArch();
+  for (const TargetSystem &system : getTargetSystems())
+    if (system.arch() == arch)
+      return system;
+  return getTargetSystems().front();
+}
+
+static Expected<const Target *> lookupTarget(const Triple &triple) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser();
+  });
   std::string error;
-  const Target *target = TargetRegistry::lookupTarget(Triple(targetTriple), error);
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target)
-    return createStringError("no LLVM target for " + targetTriple + ": " + error);
+    return createStringError("no LLVM target for " + triple.str() + ": " + error);
   return target;
 }
 
-/// The bits of ingot_rt_cpu_feature that code for `cpu` with `features` may
-/// use.
-static Expected<uint64_t> requiredFeatures(StringRef cpu, StringRef features) {
-  Expected<const Target *> target = lookupTarget();
-  if (!target)
-    return target.takeError();
-  std::unique_ptr<MCSubtargetInfo> info((*target)->createMCSubtargetInfo(Triple(targetTriple), cpu, features));
+/// Fills in target.required, the bits of ingot_rt_cpu_feature that code for the target may use. Errors: LLVM does not
+/// know the CPU, or it lacks what all kernels need.
+static Error findRequired(const TargetSystem &system, CpuTarget &target, bool native = false) {
+  bool arm = target.triple.isAArch64();
+  auto unknown = [&] {
+    return createStringError("--target-cpu: unknown CPU '" + target.name + "'; expected portable, native, " +
+                             join(system.portable, ", ") + " or " + system.otherCpus);
+  };
+  Expected<const llvm::Target *> registered = lookupTarget(target.triple);
+  if (!registered)
+    return registered.takeError();
+  std::unique_ptr<MCSubtargetInfo> generic(
+      (*registered)->createMCSubtargetInfo(target.triple, arm ? "generic" : "x86-64", ""));
+  if (target.cpu.empty() || (!native && !generic->isCPUStringValid(target.cpu)))
+    return unknown();
+  std::unique_ptr<MCSubtargetInfo> info(
+      (*registered)->createMCSubtargetInfo(target.triple, target.cpu, target.features));
   auto has = [&](StringRef feature) { return info->checkFeatures(("+" + feature).str()); };
-  uint64_t required = 0;
-  bool v3 = true, v4 = true;
-  for (StringRef feature : {"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"})
-    v3 &= has(feature);
-  for (StringRef feature : {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})
-    v4 &= has(feature);
-  required |= v3 ? INGOT_RT_CPU_V3 : 0;
-  required |= v4 ? INGOT_RT_CPU_AVX512 : 0;
-  required |= has("avx512bf16") ? INGOT_RT_CPU_AVX512BF16 : 0;
-  required |= has("avx512vnni") ? INGOT_RT_CPU_AVX512VNNI : 0;
-  return required;
+  auto hasAll = [&](ArrayRef<StringRef> features) { return all_of(features, has); };
+  struct Requirement {
+    SmallVector<StringRef> features;
+    uint64_t bit;
+  };
+  static const std::vector<Requirement> x86 = {
+      {{"avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}, INGOT_RT_CPU_V3},
+      {{"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}, INGOT_RT_CPU_AVX512},
+      {{"avx512bf16"}, INGOT_RT_CPU_AVX512BF16},
+      {{"avx512vnni"}, INGOT_RT_CPU_AVX512VNNI},
+  };
+  static const std::vector<Requirement> aarch64 = {
+      {{"fp-armv8", "neon"}, INGOT_RT_CPU_NEON},
+      {{"fullfp16"}, INGOT_RT_CPU_NEON_FP16},
+      {{"dotprod"}, INGOT_RT_CPU_DOTPROD},
+      {{"i8mm"}, INGOT_RT_CPU_I8MM},
+      {{"bf16"}, INGOT_RT_CPU_BF16},
+      {{"sve"}, INGOT_RT_CPU_SVE},
+      {{"sve2"}, INGOT_RT_CPU_SVE2},
+  };
+  const std::vector<Requirement> &requirements = arm ? aarch64 : x86;
+  for (const Requirement &requirement : requirements)
+    if (hasAll(requirement.features))
+      target.required |= requirement.bit;
+  if (target.required & requirements.front().bit)
+    return Error::success();
+  std::string name =
+      native ? "--target-cpu=native: this machine's " + target.cpu : "--target-cpu: '" + target.name + "'";
+  return createStringError(name + (arm ? " lacks Advanced SIMD; expected armv8-a or better"
+                                       : " lacks AVX2, FMA or F16C; expected x86-64-v3 or better"));
 }
 
-Expected<CpuTarget> getCpuTarget(StringRef name) {
-  CpuTarget target{name.str(), name.str(), "", 0};
-  if (name == "x86-64-v4-bf16") {
+/// What LLVM is told of an architecture or a CPU with extensions, as clang's -march and -mcpu spell them. An unknown
+/// one leaves `cpu` empty.
+static void parseAArch64(StringRef name, CpuTarget &target) {
+  SmallVector<StringRef> parts;
+  name.split(parts, '+');
+  AArch64::ExtensionSet extensions;
+  if (const AArch64::ArchInfo *architecture = AArch64::parseArch(parts.front())) {
+    extensions.addArchDefaults(*architecture);
+    target.cpu = "generic";
+  } else if (std::optional<AArch64::CpuInfo> cpu = AArch64::parseCpu(parts.front())) {
+    extensions.addCPUDefaults(*cpu);
+    target.cpu = parts.front().str();
+  } else {
+    return;
+  }
+  for (StringRef extension : drop_begin(parts))
+    if (!extensions.parseModifier(extension))
+      target.cpu.clear();
+  std::vector<StringRef> features;
+  extensions.toLLVMFeatureList(features);
+  target.features = join(features, ",");
+}
+
+Expected<CpuTarget> getCpuTarget(const TargetSystem &system, StringRef name) {
+  CpuTarget target{name.str(), name.str(), "", 0, Triple(system.llvmTriple)};
+  if (target.triple.isAArch64()) {
+    target.cpu.clear();
+    parseAArch64(name, target);
+  } else if (name == "x86-64-v4-bf16") {
     target.cpu = "x86-64-v4";
     target.features = "+avx512bf16,+avx512vnni";
   }
-  Expected<const llvm::Target *> registered = lookupTarget();
-  if (!registered)
-    return registered.takeError();
-  std::unique_ptr<MCSubtargetInfo> generic((*registered)->createMCSubtargetInfo(Triple(targetTriple), "x86-64", ""));
-  if (!generic->isCPUStringValid(target.cpu))
-    return createStringError("--target-cpu: unknown CPU '" + name +
-                             "'; expected portable, native, x86-64-v3, "
-                             "x86-64-v4, x86-64-v4-bf16 or a name that LLVM "
-                             "knows, such as znver4");
-  Expected<uint64_t> required = requiredFeatures(target.cpu, target.features);
-  if (!required)
-    return required.takeError();
-  if (!(*required & INGOT_RT_CPU_V3))
-    return createStringError("--target-cpu: '" + name + "' lacks AVX2, FMA or F16C; expected x86-64-v3 or better");
-  target.required = *required;
+  if (Error error = findRequired(system, target))
+    return error;
   return target;
 }
 
-Expected<CpuTarget> getNativeCpuTarget() {
-  CpuTarget target{"native", sys::getHostCPUName().str(), "", 0};
+Expected<CpuTarget> getNativeCpuTarget(const TargetSystem &system) {
+  if (&system != &getHostSystem())
+    return createStringError("--target-cpu=native: this machine is " + getHostSystem().triple +
+                             ", which --target-triple=" + system.triple + " is not; expected portable, " +
+                             join(system.portable, ", ") + " or " + system.otherCpus);
+  CpuTarget target{"native", sys::getHostCPUName().str(), "", 0, Triple(system.llvmTriple)};
   SubtargetFeatures features;
   StringMap<bool> host = sys::getHostCPUFeatures();
   SmallVector<StringRef> names(host.keys());
@@ -99,26 +176,21 @@ Expected<CpuTarget> getNativeCpuTarget() {
   for (StringRef feature : names)
     features.AddFeature(feature, host[feature]);
   target.features = features.getString();
-  Expected<uint64_t> required = requiredFeatures(target.cpu, target.features);
-  if (!required)
-    return required.takeError();
-  if (!(*required & INGOT_RT_CPU_V3))
-    return createStringError("--target-cpu=native: this machine's " + target.cpu +
-                             " lacks AVX2, FMA or F16C; expected x86-64-v3 or better");
-  target.required = *required;
+  if (Error error = findRequired(system, target, /*native=*/true))
+    return error;
   return target;
 }
 
 Expected<std::unique_ptr<TargetMachine>> createTargetMachine(const CpuTarget &target) {
-  Expected<const llvm::Target *> registered = lookupTarget();
+  Expected<const llvm::Target *> registered = lookupTarget(target.triple);
   if (!registered)
     return registered.takeError();
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Strict;
   options.FunctionSections = true;
   std::unique_ptr<TargetMachine> machine((*registered)
-                                             ->createTargetMachine(Triple(targetTriple), target.cpu, target.features,
-                                                                   options, Reloc::Static, CodeModel::Small,
+                                             ->createTargetMachine(target.triple, target.cpu, target.features, options,
+                                                                   Reloc::Static, CodeModel::Small,
                                                                    CodeGenOptLevel::Default));
   if (!machine)
     return createStringError("LLVM cannot make code for " + target.name);
@@ -132,7 +204,7 @@ Expected<std::unique_ptr<Module>> translateVariant(mlir::ModuleOp module, const 
   if (!result)
     return createStringError("internal: the module '" + target.name + "' does not translate to LLVM IR");
   result->setDataLayout(machine.createDataLayout());
-  result->setTargetTriple(Triple(targetTriple));
+  result->setTargetTriple(target.triple);
   for (Function &function : *result) {
     if (function.isDeclaration())
       continue;

@@ -48,7 +48,7 @@ static Error linkObjects(const ExecutableInput &input, StringRef output) {
   for (const SmallVector<char, 0> &object : input.objects)
     if (Error error = files.add("ingot-step", object))
       return error;
-  Expected<SmallVector<char, 0>> tables = emitModelTables(input.record);
+  Expected<SmallVector<char, 0>> tables = emitModelTables(input.record, input.target);
   if (!tables)
     return tables.takeError();
   if (Error error = files.add("ingot-model", *tables))

@@ -29,6 +29,8 @@ enum class WeightsPlace {
 /// Everything that an executable is made of.
 struct ExecutableInput {
   std::vector<llvm::SmallVector<char, 0>> objects; ///< one for each CPU variant
+  /// The first variant: what decides the tables' object is common to all.
+  CpuTarget target;
   ModelRecord record;
   std::vector<PackedParameter> parameters;
   const Checkpoint *checkpoint = nullptr;

@@ -76,16 +76,17 @@ Expected<SmallVector<char, 0>> mergeObjects(ArrayRef<SmallVector<char, 0>> objec
   return SmallVector<char, 0>(bytes.begin(), bytes.end());
 }
 
-Expected<std::string> findRuntime(StringRef programPath) {
+Expected<std::string> findRuntime(StringRef programPath, StringRef triple) {
   SmallString<256> folder(sys::path::parent_path(sys::path::parent_path(programPath)));
-  sys::path::append(folder, "lib", "ingot", "x86_64-linux-gnu");
-  SmallString<256> list(folder);
-  sys::path::append(list, "link.txt");
-  if (!sys::fs::exists(list))
-    return createStringError(Twine(list) +
-                             ": the runtime that goes into executables is "
-                             "missing; expected it beside " +
-                             programPath);
+  sys::path::append(folder, "lib", "ingot", triple);
+  for (StringRef name : {"link.txt", "ingot_rt.o"}) {
+    SmallString<256> file(folder);
+    sys::path::append(file, name);
+    if (!sys::fs::exists(file))
+      return createStringError(Twine(file) + ": the runtime that goes into executables for " + triple +
+                               " is missing; expected it beside " + programPath +
+                               ", from a build that was not configured without it (INGOT_AARCH64=OFF)");
+  }
   return folder.str().str();
 }
 

@@ -13,9 +13,8 @@
 namespace ingot {
 
 /// Where the runtime's objects lie: <prefix>/lib/ingot/<triple>, beside the
-/// <prefix>/bin that holds this program. Errors: the folder, or the file
-/// link.txt in it, does not exist.
-llvm::Expected<std::string> findRuntime(llvm::StringRef programPath);
+/// <prefix>/bin that holds this program. Errors: the folder, or a file in it, does not exist.
+llvm::Expected<std::string> findRuntime(llvm::StringRef programPath, llvm::StringRef triple);
 
 /// Links `objects` statically with the runtime in `runtimeFolder` (link.txt
 /// lists its files in the linker's order; the line `OBJECTS` stands for ours)

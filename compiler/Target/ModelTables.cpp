@@ -75,7 +75,7 @@ private:
 
 } // namespace
 
-Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record) {
+Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record, const CpuTarget &target) {
   LLVMContext context;
   Module module("ingot-model", context);
   TableBuilder builder(module);
@@ -121,10 +121,7 @@ Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record) {
   sort(pointers, [](const PointerField &a, const PointerField &b) { return a.first < b.first; });
   builder.define(builder.initializer(model, pointers), "ingot_rt_the_model", 8);
 
-  Expected<CpuTarget> target = getCpuTarget("x86-64-v3");
-  if (!target)
-    return target.takeError();
-  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(*target);
+  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(target);
   if (!machine)
     return machine.takeError();
   module.setDataLayout((*machine)->createDataLayout());

@@ -54,8 +54,8 @@ struct ModelRecord {
   std::vector<OpRecord> ops;
 };
 
-/// An object file that defines `ingot_rt_the_model`.
-llvm::Expected<llvm::SmallVector<char, 0>> emitModelTables(const ModelRecord &record);
+/// An object file of the architecture of `target` that defines `ingot_rt_the_model`.
+llvm::Expected<llvm::SmallVector<char, 0>> emitModelTables(const ModelRecord &record, const CpuTarget &target);
 
 } // namespace ingot
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Compiles the model of one golden case and compares it with what the reference implementation computed from it.
 
-    golden.py CASE...       directories of cases/ (README.md tells the format)
-    golden.py --self-test   the comparisons find planted faults and pass what is right
+    golden.py [--ingotc-arg=ARG]... CASE...   directories of cases/ (README.md tells the format)
+    golden.py --self-test                     the comparisons find planted faults and pass what is right
 
 The tolerance is the golden's, as it stands: max(1e-5 * max(1, largest |logit|), 4 * the reference's own distance from
 float64). Greedy tokens must be the reference's, up to a step at which its best two logits are closer than
@@ -17,6 +17,7 @@ import sys
 from support import INGOTC, Failure, compiled, folder, ids, logits, logits_file, ok, run, scratch
 
 NEAR_TIE = 1e-4
+EXTRA = []  # what --ingotc-arg adds
 INTERNAL = ("Sanitizer", "Assertion", "terminate called", "Stack dump", "PLEASE submit", "std::")
 
 
@@ -92,7 +93,7 @@ def run_logits(home, golden):
     model, vocab = os.path.join(home, golden["model"]), golden["vocab_size"]
     if "may_refuse" in golden and run(INGOTC, model, "-o", scratch("maybe"), *golden["ingotc_args"]).code != 0:
         return run_refusal(home, dict(golden, words=[golden["may_refuse"]]))
-    exe = compiled(model, *golden["ingotc_args"])
+    exe = compiled(model, *golden["ingotc_args"], *EXTRA)
     worst = same = total = 0
     for prompt in golden["prompts"]:
         tokens, tolerance = prompt["tokens"], prompt["tolerance"]
@@ -110,7 +111,7 @@ def run_logits(home, golden):
             raise Failure(f"prompt of {len(tokens)} tokens: {e}") from e
     text = f"largest difference {worst:.1e}, {same} of {total} greedy tokens"
     if golden.get("stored_dtype_distance"):  # with no --dtype: as near as the reference is in the stored type
-        exe, allowed = compiled(model), 2 * golden["stored_dtype_distance"]
+        exe, allowed = compiled(model, *EXTRA), 2 * golden["stored_dtype_distance"]
         worst = max(compare_logits(stored_logits(golden, home, p), rows_of(exe, p["tokens"], vocab), allowed)
                     for p in golden["prompts"])
         text += f", as stored {worst:.1e}"
@@ -185,10 +186,12 @@ def self_test():
 def main():
     if "--self-test" in sys.argv[1:]:
         return 1 if self_test() else 0
-    if len(sys.argv) < 2:
+    EXTRA.extend(a.split("=", 1)[1] for a in sys.argv[1:] if a.startswith("--ingotc-arg="))
+    homes = [a for a in sys.argv[1:] if not a.startswith("--ingotc-arg=")]
+    if not homes:
         sys.exit(__doc__)
     failures = 0
-    for home in sys.argv[1:]:
+    for home in homes:
         with open(os.path.join(home, "golden.json"), encoding="utf-8") as f:
             golden = json.load(f)
         runner = {"logits": run_logits, "compile_error": run_refusal}.get(golden["kind"])

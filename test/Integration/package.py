@@ -7,7 +7,7 @@ import shutil
 import tarfile
 import unittest
 
-from support import BUILD, INGOTC, ROOT, case_model, compiled, inside, ok, scratch
+from support import AARCH64, BUILD, INGOTC, ROOT, case_model, compiled, emulated, inside, ok, scratch
 
 MODEL = "llama-gqa-tied"
 
@@ -20,6 +20,7 @@ class Package(unittest.TestCase):
         with tarfile.open(tarball) as t:
             t.extractall(root)
         (name,) = [n for n in os.listdir(root) if n.startswith("ingot-")]
+        self.assertEqual(sorted(os.listdir(os.path.join(root, name, "lib", "ingot"))), sorted(os.listdir(os.path.join(BUILD, "lib", "ingot"))))
         os.rename(os.path.join(root, name), os.path.join(root, "anywhere"))
         for line in ok("ldd", INGOTC).text.splitlines():
             words = line.split()
@@ -42,7 +43,9 @@ class Package(unittest.TestCase):
         first, second = scratch("first"), scratch("second")
         ok("cmake", "--install", BUILD, "--prefix", first)
         os.rename(first, second)
-        exe = scratch("exe")
+        exe, other = scratch("exe"), scratch("other")
+        ok(os.path.join(second, "bin", "ingotc"), case_model(MODEL), "-o", other, AARCH64, env={"PATH": "/nonexistent"})
+        self.assertIn(b"aarch64-linux-gnu", ok(emulated(other), "info").out)
         ok(os.path.join(second, "bin", "ingotc"), case_model(MODEL), "-o", exe, env={"PATH": "/nonexistent"})
         self.assertTrue(filecmp.cmp(compiled(MODEL), exe, shallow=False), "the moved ingotc wrote other bytes than the build's")
 

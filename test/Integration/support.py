@@ -19,6 +19,8 @@ from project import BUILD, LLVM_BIN, ROOT  # noqa: E402,F401
 CASES = os.path.join(ROOT, "test", "Integration", "cases")
 INGOTC = os.path.join(BUILD, "bin", "ingotc")
 INGOT_OPT = os.path.join(BUILD, "bin", "ingot-opt")
+AARCH64 = "--target-triple=aarch64-linux-gnu"
+EMULATOR = "qemu-aarch64"
 
 
 class Failure(AssertionError):
@@ -116,11 +118,21 @@ def case_model(name):
         return os.path.join(CASES, name, json.load(f)["model"])
 
 
+def emulated(exe, cpu="max"):
+    """A script that runs an AArch64 executable under qemu-user, as the CPU that qemu calls `cpu`."""
+    path = f"{exe}.{cpu}"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f'#!/bin/sh\nexec {EMULATOR} -cpu {cpu} "{exe}" "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
 _compiled = {}
 
 
 def compiled(model, *args, cwd=None):
-    """The executable of a model, a path or a golden case's name, compiled once per set of arguments."""
+    """The executable of a model, a path or a golden case's name, compiled once per set of arguments. One for AArch64 is
+    the script that runs it."""
     key = (model, args)
     if key not in _compiled:
         path = model if os.path.sep in model else case_model(model)
@@ -128,7 +140,7 @@ def compiled(model, *args, cwd=None):
         ok(INGOTC, path, "-o", exe, *args, cwd=cwd)
         if not os.access(exe, os.X_OK):
             raise Failure(f"ingotc {path} exited with 0 but wrote no executable")
-        _compiled[key] = exe
+        _compiled[key] = emulated(exe) if AARCH64 in args else exe
     return _compiled[key]
 
 

@@ -7,6 +7,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "tools/ingotc/CommandLine.h"
+#include "compiler/Target/CodeGen.h"
 #include "models/Architecture.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -83,10 +84,18 @@ static Error parseWeights(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error parseTriple(CommandLine &line, StringRef value) {
+  Expected<const TargetSystem *> system = getTargetSystem(value);
+  if (!system)
+    return system.takeError();
+  line.triple = (*system)->triple.str();
+  return Error::success();
+}
+
 static Error parseCpus(CommandLine &line, StringRef value) {
+  line.compile.cpus.clear(); // "portable" is resolved once the triple is known
   if (value == "portable")
     return Error::success();
-  line.compile.cpus.clear();
   SmallVector<StringRef> names;
   value.split(names, ',');
   for (StringRef name : names) {
@@ -140,12 +149,9 @@ static ArrayRef<Option> getOptions() {
       {"-o", "FILE", "where the output goes; needed for an executable, else stdout", text(&CommandLine::output)},
       {"--emit", "STAGE", "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default)", parseEmit},
       {"--target", "cpu", "what to compile for", only("--target", {"cpu"}, "the GPU path is not supported yet")},
-      {"--target-triple", "T", "x86_64-linux-gnu",
-       only("--target-triple", {"x86_64-linux-gnu"}, "others are not supported yet")},
+      {"--target-triple", "T", "x86_64-linux-gnu or aarch64-linux-gnu; default: this machine's", parseTriple},
       {"--target-cpu", "portable|native|NAME,...",
-       "CPU variants in the executable; portable (default): "
-       "x86-64-v3,x86-64-v4,x86-64-v4-bf16, chosen at start",
-       parseCpus},
+       "CPU variants in the executable, chosen at start; portable (default): see --list", parseCpus},
       {"--weights", "embed|separate|random[:SEED]",
        "weights in the executable (default), in FILE.weights, or generated "
        "when it starts",
@@ -191,7 +197,7 @@ static ArrayRef<Option> getOptions() {
        list(&CommandLine::ignoredTensors)},
       {"-v", "", "say which fusions fire, and which do not and why", flag(&CommandLine::verbose, true)},
       {"-q", "", "say nothing but errors", flag(&CommandLine::quiet, true)},
-      {"--list", "", "list architectures, stages and CPU variants", flag(&CommandLine::action, Action::List)},
+      {"--list", "", "list architectures, stages, targets and CPU variants", flag(&CommandLine::action, Action::List)},
       {"--version", "", "print the version", flag(&CommandLine::action, Action::Version)},
       {"--help", "", "print this", flag(&CommandLine::action, Action::Help)},
   };
@@ -213,6 +219,8 @@ static Error unknownOption(StringRef name) {
 
 Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   CommandLine line;
+  line.triple = getHostSystem().triple.str();
+  line.compile.cpus.clear();
   bool optionsEnded = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     StringRef argument = arguments[i];
@@ -245,6 +253,8 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   }
   if (line.action != CommandLine::Action::Compile)
     return line;
+  if (line.compile.cpus.empty())
+    line.compile.cpus = cantFail(getTargetSystem(line.triple))->portable;
   if (line.model.empty())
     return createStringError("expected a MODEL: a Hugging Face directory, a "
                              "GGUF file, a config.json or a .mlir");
@@ -263,14 +273,14 @@ std::string CommandLine::resolved() const {
                                        : "f16";
   };
   std::string weights = randomSeed ? "random:" + std::to_string(*randomSeed) : separateWeights ? "separate" : "embed";
-  return formatv("target=cpu\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
+  return formatv("target=cpu\ntarget-triple={10}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
                  "none\ncompute=f32\nkv-dtype={3}\nmax-context={4}\n"
                  "max-batch={5}\nmax-step-tokens={6}\nattention={7}\nfuse={8}"
                  "\nselftest={9}\n",
                  join(compile.cpus, ","), weights, storage(compile.dtype), storage(compile.kvDtype), compile.maxContext,
                  compile.maxBatch, compile.maxStepTokens,
                  compile.attention == AttentionLowering::Tiled ? "tiled" : "naive", compile.fuse ? "yes" : "no",
-                 selftest ? "auto" : "none");
+                 selftest ? "auto" : "none", triple);
 }
 
 std::string getHelpText() {
@@ -299,7 +309,12 @@ std::string getListText() {
   for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM, Phase::LLVMIR, Phase::Asm,
                       Phase::Obj, Phase::Exe})
     list += " " + getPhaseName(phase).str();
-  return list + "\nCPU variants: " + join(CompileOptions().cpus, " ") + " native, or a name that LLVM knows\n";
+  list += "\n";
+  for (const TargetSystem &system : getTargetSystems())
+    list += "target " + system.triple.str() + (&system == &getHostSystem() ? " (this machine's)" : "") +
+            ": CPU variants " + join(system.portable, ", ") + " (portable)" +
+            (&system == &getHostSystem() ? ", native" : "") + ", or " + system.otherCpus.str() + "\n";
+  return list;
 }
 
 } // namespace ingot

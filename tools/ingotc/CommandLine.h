@@ -18,6 +18,7 @@ struct CommandLine {
   Action action = Action::Compile;
   std::string model, output, weightsFrom;
   Phase emit = Phase::Exe;
+  std::string triple; ///< of the system that the executable is for; see getTargetSystems
   CompileOptions compile;
   std::optional<uint64_t> randomSeed;
   bool separateWeights = false, selftest = true, verbose = false, quiet = false;

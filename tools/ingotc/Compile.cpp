@@ -61,6 +61,7 @@ private:
   mlir::MLIRContext context;
   ImportResult imported;
   std::vector<CpuTarget> targets;
+  std::string runtimeFolder; ///< for an executable
   CompileOptions options;
   /// The module as it was at the end of phase `packed`: recipes, layers and
   /// cache, which later phases lower away.
@@ -145,12 +146,21 @@ Error Compilation::describe() {
 }
 
 Error Compilation::selectTargets() {
+  Expected<const TargetSystem *> system = getTargetSystem(line.triple);
+  if (!system)
+    return system.takeError();
   for (const std::string &name : options.cpus) {
-    Expected<CpuTarget> target = name == "native" ? getNativeCpuTarget() : getCpuTarget(name);
+    Expected<CpuTarget> target = name == "native" ? getNativeCpuTarget(**system) : getCpuTarget(**system, name);
     if (!target)
       return target.takeError();
     targets.push_back(std::move(*target));
   }
+  if (line.emit != Phase::Exe)
+    return Error::success();
+  Expected<std::string> folder = findRuntime(program, (*system)->triple);
+  if (!folder)
+    return folder.takeError();
+  runtimeFolder = std::move(*folder);
   return Error::success();
 }
 
@@ -237,7 +247,7 @@ Error Compilation::emitText() {
     return outputs.takeError();
   std::string text;
   for (auto [target, output] : zip(targets, *outputs)) {
-    text += (line.emit == Phase::Asm ? "# " : "; ") + target.name + "\n";
+    text += (line.emit == Phase::LLVMIR ? "; " : target.triple.isAArch64() ? "// " : "# ") + target.name + "\n";
     text.append(output.begin(), output.end());
   }
   return writeOutput(line.output, text);
@@ -247,7 +257,7 @@ Error Compilation::emitObject() {
   Expected<std::vector<SmallVector<char, 0>>> objects = compileVariants(Phase::Obj);
   if (!objects)
     return objects.takeError();
-  Expected<SmallVector<char, 0>> tables = emitModelTables(record);
+  Expected<SmallVector<char, 0>> tables = emitModelTables(record, targets.front());
   if (!tables)
     return tables.takeError();
   objects->push_back(std::move(*tables));
@@ -303,14 +313,12 @@ Error Compilation::emitExecutable() {
     return objects.takeError();
   input.objects = std::move(*objects);
   progress.phase("tables");
-  Expected<std::string> runtime = findRuntime(program);
-  if (!runtime)
-    return runtime.takeError();
-  input.runtimeFolder = std::move(*runtime);
+  input.runtimeFolder = runtimeFolder;
   Expected<std::vector<PayloadSection>> sections = makeSections(input.runtimeFolder);
   if (!sections)
     return sections.takeError();
   input.sections = std::move(*sections);
+  input.target = targets.front();
   input.record = record;
   input.parameters = parameters;
   input.checkpoint = imported.checkpoint.get();

@@ -4,7 +4,9 @@
 #include "compiler/Codegen/CPU/Tiles.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/TargetParser/AArch64TargetParser.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/Triple.h"
 #include "llvm/TargetParser/X86TargetParser.h"
 
 using namespace ingot::cpu;
@@ -16,8 +18,13 @@ static constexpr int64_t maxRows = 16;
 
 VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
   cpu.consume_back("-bf16");
-  bool wide = false;
-  if (cpu == "native") {
+  bool wide = false, native = cpu == "native";
+  // No name is one of both architectures but "generic", which x86-64 names are never.
+  llvm::StringRef base = cpu.split('+').first;
+  if (native ? llvm::Triple(llvm::sys::getProcessTriple()).isAArch64()
+             : llvm::AArch64::parseArch(base) || llvm::AArch64::parseCpu(base))
+    return {32, 4};
+  if (native) {
     wide = llvm::sys::getHostCPUFeatures().lookup("avx512vl");
   } else if (llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {
     // LLVM leaves avx512f out of its list where another feature implies it.
@@ -28,11 +35,14 @@ VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
   return wide ? VectorUnit{32, 16} : VectorUnit{16, 8};
 }
 
-/// Registers that a tile occupies: its accumulators, and a quarter of all for weights (of a pair of k, as they are
-/// stored and widened) and broadcast inputs.
+/// Registers that a tile occupies: its accumulators, and on x86-64 a quarter of all for weights (of a pair of k, as
+/// they are stored and widened) and broadcast inputs. AArch64 cuts a panel into so many registers that a pair's two
+/// halves are counted, and its instructions take no operand from memory: an input and the mask of the halves need one
+/// each.
 static int64_t registersOf(Tile tile, VectorUnit unit) {
   int64_t perPanel = panelLanes / unit.lanes;
-  return tile.rows * tile.panels * perPanel + unit.registers / 4;
+  int64_t others = perPanel >= 4 ? 2 * perPanel + 2 : unit.registers / 4;
+  return tile.rows * tile.panels * perPanel + others;
 }
 
 std::vector<Tile> ingot::cpu::chooseTiles(VectorUnit unit) {

@@ -21,8 +21,8 @@ struct VectorUnit {
   int64_t registers, lanes;
 };
 
-/// The vector registers of the CPU that LLVM calls `cpu` (or "x86-64-v4-bf16"):
-/// 32 of 16 lanes with AVX-512, else 16 of 8.
+/// The vector registers of the CPU that --target-cpu calls `cpu`: 32 of 16 lanes with AVX-512, 16 of 8 on other x86-64,
+/// 32 of 4 on AArch64 (Advanced SIMD, also where there is SVE).
 VectorUnit vectorUnitOf(llvm::StringRef cpu);
 
 /// A register tile of accumulators.

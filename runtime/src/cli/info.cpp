@@ -306,6 +306,7 @@ void printJson(Program &program, const MemoryFacts &memory, const std::string &v
   for (uint32_t i = 0; i < model.variant_count; ++i)
     json.text(model.variants[i].name);
   json.endArray();
+  text("target", targetTriple);
   text("cpu", cpuName());
   json.key("tokenizer");
   json.boolean(program.tokenizer.has_value());
@@ -367,6 +368,7 @@ void printText(Program &program, const MemoryFacts &memory, const std::string &v
   std::string names;
   for (uint32_t i = 0; i < model.variant_count; ++i)
     names += std::string(i ? ", " : "") + model.variants[i].name;
+  out.print("target       %s\n", targetTriple);
   out.print("CPU          %s: %s (of %s)\n", cpuName().c_str(),
             variant.empty() ? "no variant runs here" : variant.c_str(), names.c_str());
   out.print("tokenizer    %s\n", program.tokenizer ? "yes" : "none: prompts are ids");

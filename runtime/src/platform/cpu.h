@@ -1,4 +1,5 @@
-// Which of the compiled CPU variants may run here: cpuid says what the processor can do, xgetbv what the system saves.
+// Which of the compiled CPU variants may run here: x86-64's cpuid says what the processor can do and xgetbv what the
+// system saves, AArch64's kernel says both in the auxiliary vector.
 #ifndef INGOT_RUNTIME_PLATFORM_CPU_H
 #define INGOT_RUNTIME_PLATFORM_CPU_H
 
@@ -9,10 +10,13 @@
 
 namespace ingot::rt {
 
+/// The system that this executable was made for, as ingotc's --target-triple spells it.
+extern const char *const targetTriple;
+
 /// enum ingot_rt_cpu_feature bits of this machine.
 uint64_t cpuFeatures();
 
-/// The processor's brand string, or "unknown".
+/// The processor's brand string (AArch64: its maker and core), or "unknown".
 std::string cpuName();
 
 /// "x86-64-v3 (AVX2, FMA, BMI, F16C)", ... for messages.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <cpuid.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +16,9 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 
 namespace ingot::rt {
 
@@ -105,11 +107,13 @@ double cpuQuota() {
   return least;
 }
 
-/// Hardware threads of a core, from cpuid's topology leaf, for systems without /sys.
+/// Hardware threads of a core, from cpuid's topology leaf, for systems without /sys. Cores of AArch64 have one.
 uint32_t threadsPerCore() {
+#ifdef __x86_64__
   uint32_t a, b, c, d;
   if (__get_cpuid_count(0xb, 0, &a, &b, &c, &d) && ((c >> 8) & 255) == 1 && (b & 0xffff) != 0)
     return b & 0xffff;
+#endif
   return 1;
 }
 

@@ -15,6 +15,15 @@ namespace {
 /// About 30 to 60 microseconds: longer than the gap between two barriers of a small model's layer.
 constexpr uint32_t spinsWhenAlone = 1000;
 
+/// Tells the processor that this is a loop that waits: tens of cycles. AArch64's `yield` does nothing on most cores.
+void relax() {
+#ifdef __aarch64__
+  asm volatile("isb" ::: "memory");
+#else
+  __builtin_ia32_pause();
+#endif
+}
+
 void futex(std::atomic<uint32_t> &word, int operation, uint32_t value) {
   static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
   syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, nullptr, nullptr, 0);
@@ -25,7 +34,7 @@ void Signal::waitWhile(uint32_t old, uint32_t spins) {
   for (uint32_t i = 0; i < spins; ++i) {
     if (current.load(std::memory_order_acquire) != old)
       return;
-    __builtin_ia32_pause();
+    relax();
   }
   // A sleeper is counted before it looks at the value a last time, `advance` changes the value before it looks at the
   // count: in one total order (seq_cst), one of them sees the other. The kernel compares the value once more.

@@ -40,11 +40,12 @@ private:
 };
 
 /// Float32 operations per second of fused multiply-adds on registers, the best of `repetitions`. `features` are bits of
-/// ingot_rt_cpu_feature: AVX-512 is used where the chosen variant uses it, AVX2 otherwise.
+/// ingot_rt_cpu_feature: AVX-512 is used where the chosen variant uses it, else AVX2; on AArch64 Advanced SIMD.
 double measurePeakFlops(Pool &pool, uint64_t features, int repetitions);
 
 /// Operations (a multiplication or an addition each) per second of the 8-bit dot products that sum exactly in 32 bits:
-/// vpdpbusd with VNNI, else vpmaddubsw, vpmaddwd and vpaddd. The best of `repetitions`.
+/// vpdpbusd with VNNI, else vpmaddubsw, vpmaddwd and vpaddd; smmla, sdot, else smull and sadalp. The best of
+/// `repetitions`.
 double measurePeakDots(Pool &pool, uint64_t features, int repetitions);
 
 /// Seconds for all workers to pass one barrier that all of them reach at once; 0 for one worker.

@@ -1,9 +1,10 @@
-// XXH3-128 through the static library.
+// XXH3-128, compiled in: one header serves every architecture.
 #include "support/hash.h"
 
 #include "support/error.h"
 
 #include <cinttypes>
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 namespace ingot::rt {
