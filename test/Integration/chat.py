@@ -242,6 +242,7 @@ class Terminal:
                 raise Failure("the program does not end")
         while self.read(0.1):
             pass
+        self.settings = termios.tcgetattr(self.fd)
         os.close(self.fd)
         return self.status
 
@@ -306,6 +307,14 @@ class AtATerminal(unittest.TestCase):
         self.assertGreaterEqual(second[1], first[0] - 1, "what was computed before the interrupt is kept")
         self.assertEqual(t.close(), 0)
         self.assertFalse(os.path.exists(self.history))
+
+    def test_the_end_may_be_typed_ahead(self):
+        t = Terminal("chat", "--greedy", "--ignore-eos", "--no-history", "-n", 40)
+        t.until("> ")
+        t.type("hello\r")
+        t.until("\r\n")
+        self.assertEqual(t.close(), 0)
+        self.assertEqual(t.settings[6][termios.VEOF], b"\x04", "the terminal is left as it was found")
 
     def test_colours(self):
         for env, dims in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": None}, False)):

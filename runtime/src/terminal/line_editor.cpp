@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <histedit.h>
 #include <poll.h>
+#include <termios.h>
 #include <unistd.h>
 
 namespace ingot::rt {
@@ -20,6 +21,15 @@ namespace ingot::rt {
 namespace {
 
 volatile sig_atomic_t interrupts = 0, resized = 0;
+
+termios found; ///< the terminal as it was found
+bool foundIsKept = false;
+
+/// Also called by the handler of a signal.
+void restoreTerminal() {
+  if (foundIsKept)
+    tcsetattr(0, TCSANOW, &found);
+}
 
 /// Handlers write a byte into this pipe. A signal that comes between the last look at its flag and a read, or to
 /// another thread, would not end that read; the pipe stays readable.
@@ -166,6 +176,7 @@ public:
       wake();
     };
     sigaction(SIGWINCH, &action, nullptr);
+    foundIsKept = tcgetattr(0, &found) == 0;
     editor = el_init("ingot", stdin, stdout, stderr);
     past = history_init();
     HistEvent event;
@@ -180,6 +191,9 @@ public:
         });
     el_set(editor, EL_EDITOR, "emacs");
     el_set(editor, EL_SIGNAL, 0);
+    // While an answer is shown, what is typed waits in the terminal's own line. There Ctrl-D would be an end that the
+    // editor never sees, so that it is made a character like others.
+    el_set(editor, EL_SETTY, "-x", "eof=", nullptr);
     el_wset(editor, EL_GETCFN, nextCharacter);
     el_set(editor, EL_ADDFN, "ingot-line-feed", "Insert a line feed", insertLineFeed);
     el_set(editor, EL_ADDFN, "ingot-paste", "Insert pasted text", insertPasted);
@@ -205,6 +219,7 @@ public:
   ~EditedLines() override {
     history_end(past);
     el_end(editor);
+    restoreTerminal();
   }
   EditedLines(const EditedLines &) = delete;
   EditedLines &operator=(const EditedLines &) = delete;
@@ -270,8 +285,10 @@ void catchInterrupts() {
   action.sa_handler = [](int) {
     // Twice without being heard: the program is busy and shall end.
     interrupts = interrupts + 1;
-    if (interrupts > 2)
+    if (interrupts > 2) {
+      restoreTerminal();
       _exit(130);
+    }
     wake();
   };
   openWakeUp();
