@@ -33,7 +33,9 @@ std::string formatFloat(double value) {
   for (char c : text.substr(0, e))
     if (c >= '0' && c <= '9')
       digits += c;
-  int64_t exponent = text[e + 1] == '-' ? -decimal(text.substr(e + 2)) : decimal(text.substr(e + 2));
+  int exponent = static_cast<int>(decimal(text.substr(e + 2)));
+  if (text[e + 1] == '-')
+    exponent = -exponent;
   if (exponent < -4 || exponent >= 16) {
     result += digits.substr(0, 1);
     if (digits.size() > 1)
