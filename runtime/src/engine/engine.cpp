@@ -12,7 +12,8 @@ namespace {
 
 /// Where the tables of a batch lie in one region, in bytes.
 struct MetadataLayout {
-  uint64_t tokens, positions, sequences, slots, queryStarts, lengths, regimes, blockTables, rows, total;
+  uint64_t tokens, positions, sequences, slots, queryStarts, lengths, regimes, blockTables, rows, argmax, argmaxValue,
+      total;
   bool overflowed;
 };
 
@@ -34,6 +35,8 @@ MetadataLayout layOut(const SessionLimits &limits) {
   layout.blockTables =
       place(Checked(limits.sequences) * Checked(ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK)), sizeof(int32_t));
   layout.rows = place(limits.rows, sizeof(int32_t));
+  layout.argmax = place(limits.rows, sizeof(int32_t));
+  layout.argmaxValue = place(limits.rows, sizeof(float));
   layout.total = end.value;
   layout.overflowed = end.overflowed;
   return layout;
@@ -118,6 +121,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   engine->regimes = reinterpret_cast<int32_t *>(base + layout.regimes);
   engine->blockTables = reinterpret_cast<int32_t *>(base + layout.blockTables);
   engine->rows = reinterpret_cast<int32_t *>(base + layout.rows);
+  engine->argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
+  engine->argmaxValue = reinterpret_cast<float *>(base + layout.argmaxValue);
 
   ingot_rt_step_args &args = engine->args;
   args.size = sizeof args;
@@ -140,6 +145,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   args.rows = engine->rows;
   args.logits = reinterpret_cast<float *>(engine->logits.data());
   args.logits_stride = logitsStride(model);
+  args.argmax = engine->argmax;
+  args.argmax_value = engine->argmaxValue;
   args.barrier = &pool.barrier();
   return engine;
 }

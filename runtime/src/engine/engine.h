@@ -56,6 +56,8 @@ public:
   int32_t *regimes = nullptr;     ///< [limits.sequences]
   int32_t *blockTables = nullptr; ///< [limits.sequences][args.block_table_stride]
   int32_t *rows = nullptr;        ///< [limits.rows]
+  int32_t *argmax = nullptr;      ///< [limits.rows], of steps with INGOT_RT_ARGMAX
+  float *argmaxValue = nullptr;   ///< [limits.rows], not a number where a logit of the row is none
 
   /// Runs the step that `args` describes. A status other than OK is an error that names it.
   Error step();

@@ -3,8 +3,10 @@
 
 #include "ingot_rt/abi.h"
 
+#include <algorithm>
 #include <climits>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,8 +14,11 @@
 namespace ingot::rt {
 
 namespace {
-/// About 30 to 60 microseconds: longer than the gap between two barriers of a small model's layer.
-constexpr uint32_t spinsWhenAlone = 1000;
+/// Spins of about 30 to 60 microseconds: longer than the gap between two barriers of a small model's layer.
+constexpr Patience alone = {1000, 0};
+/// With more workers than cores the others can only arrive if they get this core. Giving it away costs less than to
+/// sleep and be woken.
+constexpr Patience crowded = {0, 50};
 
 /// Tells the processor that this is a loop that waits: tens of cycles. AArch64's `yield` does nothing on most cores.
 void relax() {
@@ -30,11 +35,16 @@ void futex(std::atomic<uint32_t> &word, int operation, uint32_t value) {
 }
 } // namespace
 
-void Signal::waitWhile(uint32_t old, uint32_t spins) {
-  for (uint32_t i = 0; i < spins; ++i) {
+void Signal::waitWhile(uint32_t old, Patience patience) {
+  for (uint32_t i = 0; i < patience.spins; ++i) {
     if (current.load(std::memory_order_acquire) != old)
       return;
     relax();
+  }
+  for (uint32_t i = 0; i < patience.yields; ++i) {
+    if (current.load(std::memory_order_acquire) != old)
+      return;
+    sched_yield();
   }
   // A sleeper is counted before it looks at the value a last time, `advance` changes the value before it looks at the
   // count: in one total order (seq_cst), one of them sees the other. The kernel compares the value once more.
@@ -50,14 +60,23 @@ void Signal::advance() {
     futex(current, FUTEX_WAKE, INT_MAX);
 }
 
-void Barrier::meet() {
-  uint32_t round = phase.value();
-  if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == workers) {
-    arrived.store(0, std::memory_order_relaxed); // published by advance, before anyone can come again
-    phase.advance();
-    return;
+Barrier::Barrier(uint32_t workers, Patience patience)
+    : workers(workers), patience(patience), groups((workers + groupWorkers - 1) / groupWorkers) {}
+
+void Barrier::meet(uint32_t worker) {
+  uint32_t round = phase.value(), group = worker / groupWorkers;
+  uint32_t size = std::min(groupWorkers, workers - group * groupWorkers);
+  // The last of a group arrives for it, the last group for all. Counts are cleared before they can be used again: that
+  // is published by advance.
+  if (groups[group].arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size) {
+    groups[group].arrived.store(0, std::memory_order_relaxed);
+    if (groups.size() == 1 || root.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == groups.size()) {
+      root.arrived.store(0, std::memory_order_relaxed);
+      phase.advance();
+      return;
+    }
   }
-  phase.waitWhile(round, spins);
+  phase.waitWhile(round, patience);
 }
 
 void Barrier::waitTimed(uint32_t worker) {
@@ -67,13 +86,13 @@ void Barrier::waitTimed(uint32_t worker) {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
   };
   double start = seconds();
-  meet();
+  meet(worker);
   times[worker].seconds += seconds() - start;
   ++times[worker].barriers;
 }
 
 Pool::Pool(uint32_t workers, uint32_t cores)
-    : spins(workers <= cores ? spinsWhenAlone : 0), meeting(workers, spins), finish(workers, spins) {
+    : patience(workers <= cores ? alone : crowded), meeting(workers, patience), finish(workers, patience) {
   threads.reserve(workers - 1);
   for (uint32_t worker = 1; worker < workers; ++worker)
     threads.emplace_back([this, worker] { work(worker); });
@@ -97,7 +116,7 @@ void Pool::run(void (*newFunction)(void *, uint32_t), void *newContext) {
 void Pool::work(uint32_t worker) {
   // Runs are counted from 0, whenever this thread comes to life; it takes part in each.
   for (uint32_t seen = 0;; ++seen) {
-    start.waitWhile(seen, spins);
+    start.waitWhile(seen, patience);
     if (stopping)
       return;
     function(context, worker);

@@ -1,7 +1,8 @@
 // The workers of a step: threads that run one function together (SPMD) and meet at barriers.
 //
 // Barriers are passed five times a layer, so waiting starts with a short spin; a worker that waits longer sleeps in the
-// kernel, so that more workers than cores, or a busy machine, cost latency and not a collapse.
+// kernel, so that more workers than cores, or a busy machine, cost latency and not a collapse. With more workers than
+// cores nobody spins: who waits gives its core to the next.
 #ifndef INGOT_RUNTIME_POOL_POOL_H
 #define INGOT_RUNTIME_POOL_POOL_H
 
@@ -12,12 +13,17 @@
 
 namespace ingot::rt {
 
+/// How a worker waits: it spins, then gives its core to whoever is ready, then sleeps.
+struct Patience {
+  uint32_t spins, yields;
+};
+
 /// A value that threads wait on to change: spin for a while, then sleep (futex).
 class alignas(64) Signal {
 public:
   uint32_t value() const { return current.load(std::memory_order_acquire); }
   /// Returns when the value is no longer `old`. What happened before the change is visible afterwards.
-  void waitWhile(uint32_t old, uint32_t spins);
+  void waitWhile(uint32_t old, Patience patience);
   /// Changes the value and wakes all who wait. Only one thread may do this at a time.
   void advance();
 
@@ -34,32 +40,44 @@ struct alignas(64) WaitTime {
 
 /// A barrier for a fixed number of workers. The last to arrive turns the phase; the phase's number tells one round from
 /// the next (the generalization of a reversing sense), so that the barrier can be entered again at once.
+///
+/// Arrivals are counted in a tree of two levels, groups of eight workers and then the groups, so that no cache line
+/// passes through more than eight workers' hands in a row (or an eighth of them all): 64 workers are 16 transfers one
+/// after the other instead of 64. The phase is one line that all read.
 class Barrier {
 public:
-  explicit Barrier(uint32_t workers, uint32_t spins) : workers(workers), spins(spins) {}
+  static constexpr uint32_t groupWorkers = 8;
+
+  Barrier(uint32_t workers, Patience patience);
+  /// Each of the workers calls it with its own number.
   void wait(uint32_t worker) {
     if (times) [[unlikely]]
       waitTimed(worker);
     else
-      meet();
+      meet(worker);
   }
   /// Adds what worker w waits to times[w] ([workers]) from now on; null: no more. Nobody may be at the barrier.
   void measure(WaitTime *newTimes) { times = newTimes; }
 
 private:
-  void meet();
+  struct alignas(64) Count {
+    std::atomic<uint32_t> arrived{0};
+  };
+  void meet(uint32_t worker);
   void waitTimed(uint32_t worker);
 
+  const uint32_t workers;
+  const Patience patience;
   WaitTime *times = nullptr;
-  const uint32_t workers, spins;
-  alignas(64) std::atomic<uint32_t> arrived{0};
+  std::vector<Count> groups; ///< [ceil(workers / groupWorkers)]
+  Count root;                ///< groups that are complete
   Signal phase;
 };
 
 /// The caller of `run` is worker 0; the others are threads that sleep between runs.
 class Pool {
 public:
-  /// `workers` at least 1; `cores` is how many the process may use: with more workers than that nobody spins.
+  /// `workers` at least 1; `cores` is how many the process may use.
   Pool(uint32_t workers, uint32_t cores);
   ~Pool();
   Pool(const Pool &) = delete;
@@ -81,7 +99,7 @@ public:
 private:
   void work(uint32_t worker);
 
-  const uint32_t spins;
+  const Patience patience;
   Barrier meeting; ///< inside a run
   Barrier finish;  ///< at the end of a run
   Signal start;

@@ -162,6 +162,14 @@ void Sampler::keepTopP(float topP) {
   });
 }
 
+static Error noToken() { return makeError("no token can be chosen: a logit is not a number or all are -infinity"); }
+
+Result<int32_t> Sampler::checkLargest(int32_t id, float value) {
+  if (!(value > -infinity)) // or not a number
+    return noToken();
+  return id;
+}
+
 Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, const SeenTokens &seen, uint64_t index) {
   if (options.mask)
     options.mask(options.maskContext, logits, vocab);
@@ -170,7 +178,7 @@ Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, c
       logits[id] = logits[id] < 0 ? logits[id] * options.repetitionPenalty : logits[id] / options.repetitionPenalty;
   int32_t best = largestIndex(logits, vocab);
   if (best < 0)
-    return makeError("no token can be chosen: a logit is not a number or all are -infinity");
+    return noToken();
   if (options.picksLargest())
     return best;
   if (options.temperature != 1)

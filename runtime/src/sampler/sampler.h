@@ -27,6 +27,8 @@ struct SamplingOptions {
   void *maskContext = nullptr;
 
   bool picksLargest() const { return greedy || temperature == 0; }
+  /// The largest of the logits as they are.
+  bool isArgmax() const { return picksLargest() && !mask && repetitionPenalty == 1; }
   /// Ranges; errors name the option, what was expected and what was given.
   Error check() const;
 };
@@ -56,6 +58,9 @@ public:
   /// Chooses a token. `logits` [vocab] is changed. `index` numbers the draws of a request: the generator is a pure
   /// function of (seed, index). An error where no token is possible (all masked) or a logit is not a number.
   Result<int32_t> choose(float *logits, const SamplingOptions &options, const SeenTokens &seen, uint64_t index);
+
+  /// The id of the largest logit, which has been found elsewhere; the same errors.
+  static Result<int32_t> checkLargest(int32_t id, float value);
 
 private:
   struct Candidate {

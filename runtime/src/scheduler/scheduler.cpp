@@ -255,6 +255,11 @@ Error Scheduler::step() {
       addToBatch(*sequence, options.chunk == 0 ? UINT64_MAX : options.chunk);
   if (batch.empty())
     return {};
+  // Where nobody looks at logits, the output projection only finds the largest ones.
+  bool largestOnly = std::all_of(batch.begin(), batch.end(), [](const Sequence *sequence) {
+    return sequence->rowCount == 0 || sequence->wantsLargestOnly();
+  });
+  engine.args.output = largestOnly ? INGOT_RT_ARGMAX : INGOT_RT_LOGITS;
   if (Error error = engine.step())
     return error;
   ++stepCount;
@@ -295,7 +300,11 @@ bool Scheduler::takeToken(Sequence &sequence, float *logits) {
   Completion &completion = sequence.completion;
   if (sequence.request.showLogits)
     sequence.listener.onLogits(completion.request, logits);
-  Result<int32_t> token = sampler.choose(logits, sequence.request.sampling, sequence.seen, completion.tokens.size());
+  Result<int32_t> token = 0;
+  if (engine.args.output == INGOT_RT_ARGMAX)
+    token = Sampler::checkLargest(engine.argmax[sequence.firstRow], engine.argmaxValue[sequence.firstRow]);
+  else
+    token = sampler.choose(logits, sequence.request.sampling, sequence.seen, completion.tokens.size());
   if (!token) {
     completion.reason = Finish::Failed;
     completion.error = token.takeError().message();

@@ -115,6 +115,10 @@ private:
     /// With every row wanted: how many of the pending tokens come before the first that is.
     uint64_t rowless() const { return std::max(cache.length(), request.rowsFrom) - cache.length(); }
     bool wantsLastRow() const { return limit != 0 || request.rows != Request::Rows::None; }
+    /// The token with the largest logit is all that its rows are for.
+    bool wantsLargestOnly() const {
+      return request.rows == Request::Rows::None && !request.showLogits && request.sampling.isArgmax();
+    }
     uint64_t blocksToCome() const;
   };
 

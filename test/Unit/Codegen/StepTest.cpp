@@ -214,6 +214,24 @@ TEST_P(Step, MatchesEvaluatorAndItself) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, Step, testing::ValuesIn(allCases()), [](const auto &info) { return info.param.name; });
 
+// As on 64 cores: most workers have no panel, head or row of a small op, and none is left out or done twice.
+TEST(StepWorkers, SixtyFourGiveTheBitsOfOne) {
+  DecoderShape shape;
+  shape.hidden = 1040; // 65 panels: shares of one and of two
+  shape.intermediate = 1100;
+  CompiledModel model(decoderText(shape), {});
+  std::vector<int32_t> ids = someTokens(90, shape.vocab, 3);
+  Logits whole = model.logits(0, ids, ids.size());
+  for (size_t chunk : {ids.size(), size_t(30), size_t(7)}) {
+    model.reset();
+    expectSameBits(whole, model.logits(0, ids, chunk, 64), "64 workers");
+  }
+  model.reset();
+  auto best = model.argmax({{0, ids}}, 64);
+  for (size_t row = 0; row < whole.size(); ++row)
+    EXPECT_EQ(best[row].first, std::max_element(whole[row].begin(), whole[row].end()) - whole[row].begin());
+}
+
 TEST(StepArguments, AreChecked) {
   CompiledModel model(decoderText({}), {});
   EXPECT_EQ(model.statusOf([](ingot_rt_step_args &) {}), INGOT_RT_OK);

@@ -32,6 +32,28 @@ TEST(Pool, OneWorker) { meetOften(1, 1, 100); }
 TEST(Pool, TwoWorkersThatSpin) { meetOften(2, 2, 2000); }
 TEST(Pool, MoreWorkersThanCoresSleep) { meetOften(9, 2, 300); }
 
+TEST(Pool, OneGroupOfTheTree) { meetOften(8, 2, 200); }
+TEST(Pool, SixtyFourWorkers) { meetOften(64, 64, 20); }
+TEST(Pool, SixtyFourWorkersOnTwoCores) { meetOften(64, 2, 20); }
+TEST(Pool, GroupsOfUnequalSize) { meetOften(19, 2, 50); }
+
+TEST(Pool, WaitingIsMeasuredWorkerByWorker) {
+  Pool pool(3, 1);
+  std::vector<WaitTime> times(3);
+  pool.barrier().measure(times.data());
+  auto work = [&](uint32_t worker) {
+    for (uint32_t i = 0; i < 5; ++i)
+      ingot_rt_barrier(&pool.barrier(), worker);
+  };
+  pool.run(work);
+  pool.barrier().measure(nullptr);
+  pool.run(work); // not counted
+  for (const WaitTime &time : times) {
+    EXPECT_EQ(time.barriers, 5u);
+    EXPECT_GT(time.seconds, 0);
+  }
+}
+
 TEST(Pool, EveryRunReachesEveryWorkerOnce) {
   Pool pool(5, 2);
   std::vector<int> calls(5);

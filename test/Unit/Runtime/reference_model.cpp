@@ -186,7 +186,9 @@ uint32_t step(const ingot_rt_step_args *args, uint32_t worker, uint32_t workers)
     return INGOT_RT_BAD_SIZE;
   if (args->cache_id != model().cache_id)
     return INGOT_RT_BAD_CACHE;
-  if (args->output != INGOT_RT_LOGITS || args->adapters || args->embeddings || args->ancestors || args->communicator)
+  bool largestOnly = args->output == INGOT_RT_ARGMAX;
+  if ((args->output != INGOT_RT_LOGITS && !largestOnly) || args->adapters || args->embeddings || args->ancestors ||
+      args->communicator)
     return INGOT_RT_UNSUPPORTED;
   if (args->token_count > maxStepTokens || args->sequence_count > maxBatch || args->logits_stride < padded(vocab))
     return INGOT_RT_BAD_SIZE;
@@ -262,7 +264,16 @@ uint32_t step(const ingot_rt_step_args *args, uint32_t worker, uint32_t workers)
   for (uint64_t r = worker; r < args->row_count; r += workers) {
     float normed[hidden];
     rmsNorm(stream + static_cast<uint64_t>(args->rows[r]) * stride, packed.base(Norm, 0), normed);
-    packed.linear(LmHead, 0, 0, normed, args->logits + r * args->logits_stride);
+    float own[padded(vocab)], *logits = largestOnly ? own : args->logits + r * args->logits_stride;
+    packed.linear(LmHead, 0, 0, normed, logits);
+    if (largestOnly) {
+      int32_t best = 0;
+      for (uint64_t i = 1; i < vocab; ++i)
+        if (logits[i] > logits[best] || logits[i] != logits[i])
+          best = static_cast<int32_t>(i);
+      args->argmax[r] = best;
+      args->argmax_value[r] = logits[best];
+    }
   }
   shown(4, -1, args->logits, args->row_count, args->logits_stride);
   return INGOT_RT_OK;
