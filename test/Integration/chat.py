@@ -160,6 +160,13 @@ class Pipe(unittest.TestCase):
             f.write("{")
         self.assertIn(path, piped(f"/load {path}\n", code=1).err)
 
+    def test_what_is_no_file_is_not_replaced(self):
+        pipe = scratch("pipe.json")
+        if not os.path.exists(pipe):
+            os.mkfifo(pipe)
+        self.assertIn("expected a file", piped(f"hello\n/save {pipe}\n", "-n", 2, code=1).err)
+        self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+
     def test_a_full_context(self):
         long = "word " * 40
         text = f"{long}\n{long}\n{long}\n/stats\n"

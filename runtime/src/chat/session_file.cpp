@@ -101,6 +101,10 @@ Error read(const JsonValue &root, Conversation &conversation, const ChatModel &m
 } // namespace
 
 Error saveConversation(const std::string &path, const Conversation &conversation, const ChatModel &model) {
+  // The file is put in place whole; a device or a pipe must not be replaced by one.
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return makeError("%s: expected a file, got a device, a pipe or a socket", path.c_str());
   std::string temporary = path + ".XXXXXX";
   int descriptor = mkstemp(temporary.data()); // readable by its owner only
   if (descriptor < 0)

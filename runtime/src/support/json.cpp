@@ -3,6 +3,7 @@
 
 #include "support/output.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace ingot::rt {
@@ -87,8 +88,6 @@ private:
         return fail("expected a key in quotes");
       if (Error error = parseString(key))
         return error;
-      if (value.find(key))
-        return makeUsageError("JSON: duplicate key '%s'", key.c_str());
       skipSpace();
       if (!take(':'))
         return fail("expected ':'");
@@ -98,7 +97,21 @@ private:
         return error;
       skipSpace();
     } while (take(','));
-    return take('}') ? Error() : fail("expected ',' or '}'");
+    if (!take('}'))
+      return fail("expected ',' or '}'");
+    return checkKeys(value.members);
+  }
+
+  /// No key twice. Sorted: an object may have very many.
+  static Error checkKeys(const std::vector<JsonMember> &members) {
+    std::vector<std::string_view> keys;
+    keys.reserve(members.size());
+    for (const JsonMember &member : members)
+      keys.push_back(member.key);
+    std::sort(keys.begin(), keys.end());
+    if (auto twice = std::adjacent_find(keys.begin(), keys.end()); twice != keys.end())
+      return makeUsageError("JSON: duplicate key '%s'", std::string(*twice).c_str());
+    return {};
   }
 
   Error parseArray(JsonValue &value, int depth) {

@@ -98,6 +98,14 @@ TEST(Json, ReadsWhatRfc8259Allows) {
   EXPECT_EQ(value->find("c"), nullptr);
 }
 
+TEST(Json, ObjectsOfVeryManyKeys) { // minutes if every key were compared with all before it
+  std::string text = "{";
+  for (int i = 0; i < 200'000; ++i)
+    text += "\"key" + std::to_string(i) + "\":1,";
+  EXPECT_EQ(messageOf(text + "\"last\":1}"), "");
+  EXPECT_EQ(messageOf(text + "\"key7\":1}"), "JSON: duplicate key 'key7'");
+}
+
 TEST(Json, RefusesTheRest) {
   EXPECT_EQ(messageOf(""), "JSON: expected a value at byte 0");
   EXPECT_EQ(messageOf("[1,]"), "JSON: expected a value at byte 3");
