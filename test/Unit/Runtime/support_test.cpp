@@ -102,7 +102,7 @@ TEST(Json, ObjectsOfVeryManyKeys) { // minutes if every key were compared with a
   std::string text = "{";
   for (int i = 0; i < 200'000; ++i)
     text += "\"key" + std::to_string(i) + "\":1,";
-  EXPECT_EQ(messageOf(text + "\"last\":1}"), "");
+  EXPECT_EQ(messageOf(text + "\"last\":1}"), "accepted");
   EXPECT_EQ(messageOf(text + "\"key7\":1}"), "JSON: duplicate key 'key7'");
 }
 
