@@ -37,4 +37,35 @@ def ConvertLoopsToLLVMPass : Pass<"convert-loops-to-llvm", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect"];
 }
 
+def ConvertIngotToGPUPass : Pass<"convert-ingot-to-gpu", "::mlir::ModuleOp"> {
+  let summary = "packed ingot ops to kernels in a gpu.module and a host function that launches them";
+  let description = [{
+    Input: phase `packed`, as for convert-ingot-to-loops, whose attributes the module receives. Functions become the
+    nested module `name` with a `func.func @step` that launches, and `gpu.module @kernels`. A launch is a call of a
+    private `@launch_<kernel>`, which calls the callback of ingot_rt_step_args.
+
+    Numerics: every sum has one order, the same for one row and for many; products are exact fused multiply-adds in
+    f32, 16-bit weights are widened in registers.
+  }];
+  let options = [
+    Option<"name", "name", "std::string", "\"cuda\"", "name of the nested module: cuda or cuda-emulated">
+  ];
+  let dependentDialects = [
+    "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+    "::mlir::NVVM::NVVMDialect", "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
+    "::mlir::vector::VectorDialect"
+  ];
+}
+
+def EmulateNVVMPass : Pass<"ingot-emulate-nvvm", "::mlir::ModuleOp"> {
+  let summary = "kernels in the NVVM dialect to functions of the host that the emulator runs";
+  let description = [{
+    Moves the kernels of `gpu.module @kernels` into the module of launches. Address spaces vanish: shared memory is asked
+    for from the emulator by offset. Before each load and store stands a call that announces it, ops of NVVM become calls
+    (ingot_rt_emulate_* in ingot_rt/abi.h); an op that the emulator does not have is an error. Each kernel's
+    `@ingot_kernel_<name>`, an ingot_rt_kernel, gets its contents.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
 #endif // INGOT_CONVERSION_PASSES_TD

@@ -65,6 +65,8 @@ inline constexpr StepArgument stepArguments[] = {
     INGOT_STEP_ARGUMENT(Pointer, barrier),
     INGOT_STEP_ARGUMENT(Pointer, hook),
     INGOT_STEP_ARGUMENT(Pointer, hook_context),
+    INGOT_STEP_ARGUMENT(Pointer, launch),
+    INGOT_STEP_ARGUMENT(Pointer, launch_context),
 };
 
 #undef INGOT_STEP_ARGUMENT
@@ -77,6 +79,13 @@ inline std::string stepSymbol(llvm::StringRef cpu) {
       c = '_';
   return symbol;
 }
+
+/// The gpu.module that holds the kernels of a target with a GPU.
+inline constexpr llvm::StringLiteral kernelsModuleName = "kernels";
+/// The nested module, and the variant, whose kernels the emulator runs.
+inline constexpr llvm::StringLiteral emulatedVariantName = "cuda-emulated";
+/// The nested module whose kernels a GPU runs.
+inline constexpr llvm::StringLiteral cudaVariantName = "cuda";
 
 /// The function of a nested module that a step is.
 inline constexpr llvm::StringLiteral stepName = "step";

@@ -20,6 +20,12 @@ llvm::StringRef ingot::getPhaseName(Phase phase) {
     return "packed";
   case Phase::Loops:
     return "loops";
+  case Phase::GPU:
+    return "gpu";
+  case Phase::NVVM:
+    return "nvvm";
+  case Phase::PTX:
+    return "ptx";
   case Phase::LLVM:
     return "llvm";
   case Phase::LLVMIR:
@@ -35,11 +41,33 @@ llvm::StringRef ingot::getPhaseName(Phase phase) {
 }
 
 std::optional<Phase> ingot::parsePhase(llvm::StringRef name) {
-  for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM, Phase::LLVMIR, Phase::Asm,
-                      Phase::Obj, Phase::Exe})
-    if (name == getPhaseName(phase))
-      return phase;
+  for (TargetKind target : {TargetKind::CPU, TargetKind::CUDA, TargetKind::CUDAEmulated})
+    for (Phase phase : getPhases(target))
+      if (name == getPhaseName(phase))
+        return phase;
   return std::nullopt;
+}
+
+llvm::StringRef ingot::getTargetName(TargetKind target) {
+  return target == TargetKind::CPU ? "cpu" : target == TargetKind::CUDA ? "cuda" : "cuda-emulated";
+}
+
+llvm::ArrayRef<Phase> ingot::getPhases(TargetKind target) {
+  static constexpr Phase cpu[] = {Phase::Ingot,  Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM,
+                                  Phase::LLVMIR, Phase::Asm,   Phase::Obj,    Phase::Exe};
+  static constexpr Phase cuda[] = {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::GPU,
+                                   Phase::NVVM,  Phase::PTX,   Phase::Exe};
+  static constexpr Phase emulated[] = {Phase::Ingot, Phase::Fused,  Phase::Packed, Phase::GPU, Phase::NVVM,
+                                       Phase::LLVM,  Phase::LLVMIR, Phase::Asm,    Phase::Obj, Phase::Exe};
+  switch (target) {
+  case TargetKind::CPU:
+    return cpu;
+  case TargetKind::CUDA:
+    return cuda;
+  case TargetKind::CUDAEmulated:
+    return emulated;
+  }
+  llvm_unreachable("unknown target");
 }
 
 llvm::StringRef ingot::getStorageTypeName(StorageType type) {

@@ -7,6 +7,7 @@
 #ifndef INGOT_COMPILER_PIPELINES_OPTIONS_H
 #define INGOT_COMPILER_PIPELINES_OPTIONS_H
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <cstdint>
 #include <optional>
@@ -15,8 +16,16 @@
 
 namespace ingot {
 
-/// What a compilation stops at, in order. See DESIGN's table of phases.
-enum class Phase { Ingot, Fused, Packed, Loops, LLVM, LLVMIR, Asm, Obj, Exe };
+/// What is compiled for. CUDAEmulated: a GPU's kernels, run on the host by the emulator.
+enum class TargetKind { CPU, CUDA, CUDAEmulated };
+/// The value of --target for a target.
+llvm::StringRef getTargetName(TargetKind target);
+
+/// What a compilation stops at. See DESIGN's table of phases.
+enum class Phase { Ingot, Fused, Packed, Loops, GPU, NVVM, PTX, LLVM, LLVMIR, Asm, Obj, Exe };
+
+/// The phases of a target, in order.
+llvm::ArrayRef<Phase> getPhases(TargetKind target);
 
 /// The value of --emit for a phase.
 llvm::StringRef getPhaseName(Phase phase);
@@ -39,6 +48,9 @@ std::optional<AttentionLowering> parseAttentionLowering(llvm::StringRef name);
 
 /// Everything that decides what code is made. Two compilations with equal options and input give equal bytes.
 struct CompileOptions {
+  TargetKind target = TargetKind::CPU;
+  /// Architectures of GPUs, as --cuda-arch spells them.
+  std::vector<std::string> cudaArchitectures = {"sm_80", "sm_90"};
   StorageType dtype = StorageType::Auto;
   /// Element type of the cache; Auto: f32 where all weights are stored f32, else f16.
   StorageType kvDtype = StorageType::Auto;

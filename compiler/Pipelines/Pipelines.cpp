@@ -7,7 +7,10 @@
 #include "compiler/Pipelines/Pipelines.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Transforms/Passes.h"
+#include "mlir/Conversion/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 using namespace ingot;
@@ -17,6 +20,7 @@ CompileOptions PipelineOptions::toCompileOptions() const {
   options.dtype = dtype;
   options.attention = attention;
   options.fuse = fuse;
+  options.target = target;
   if (!cpus.empty())
     options.cpus.assign(cpus.begin(), cpus.end());
   return options;
@@ -63,6 +67,30 @@ void ingot::populateLLVMPipeline(OpPassManager &pm, const CompileOptions &) {
   pm.addPass(createConvertLoopsToLLVMPass());
 }
 
+void ingot::populateGPUPipeline(OpPassManager &pm, const CompileOptions &options) {
+  pm.addPass(verify(Phase::Packed));
+  pm.addPass(createConvertIngotToGPUPass(ConvertIngotToGPUPassOptions{getTargetName(options.target).str()}));
+  // The same contract: nothing of ingot but the parameters.
+  pm.addPass(verify(Phase::Loops));
+}
+
+void ingot::populateNVVMPipeline(OpPassManager &pm, const CompileOptions &) {
+  OpPassManager &kernels = pm.nest<mlir::gpu::GPUModuleOp>();
+  kernels.addPass(createSCFToControlFlowPass());
+  // Before the conversion to NVVM, which would make calls to libdevice of these ops.
+  kernels.addPass(createConvertMathToLLVMPass());
+  kernels.addPass(createConvertVectorToLLVMPass());
+  kernels.addPass(createConvertGpuOpsToNVVMOps());
+  kernels.addPass(createReconcileUnrealizedCastsPass());
+  kernels.addPass(createCanonicalizerPass());
+  kernels.addPass(createCSEPass());
+}
+
+void ingot::populateEmulatedPipeline(OpPassManager &pm, const CompileOptions &) {
+  pm.addPass(createEmulateNVVMPass());
+  pm.addPass(createConvertLoopsToLLVMPass());
+}
+
 void ingot::registerPipelines() {
   registerIngotTransformsPasses();
   registerIngotConversionPasses();
@@ -79,4 +107,14 @@ void ingot::registerPipelines() {
   PassPipelineRegistration<PipelineOptions>(
       "loops-to-llvm", "phase loops to phase llvm",
       [](OpPassManager &pm, const PipelineOptions &options) { populateLLVMPipeline(pm, options.toCompileOptions()); });
+  PassPipelineRegistration<PipelineOptions>(
+      "packed-to-gpu", "phase packed to phase gpu",
+      [](OpPassManager &pm, const PipelineOptions &options) { populateGPUPipeline(pm, options.toCompileOptions()); });
+  PassPipelineRegistration<PipelineOptions>(
+      "gpu-to-nvvm", "phase gpu to phase nvvm",
+      [](OpPassManager &pm, const PipelineOptions &options) { populateNVVMPipeline(pm, options.toCompileOptions()); });
+  PassPipelineRegistration<PipelineOptions>("nvvm-to-llvm", "phase nvvm to phase llvm, for the emulator",
+                                            [](OpPassManager &pm, const PipelineOptions &options) {
+                                              populateEmulatedPipeline(pm, options.toCompileOptions());
+                                            });
 }

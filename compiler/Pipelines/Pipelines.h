@@ -25,6 +25,13 @@ void populateLoopsPipeline(mlir::OpPassManager &pm, const CompileOptions &option
 /// loops -> llvm: the nested modules in the LLVM dialect, with the exported step functions.
 void populateLLVMPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
 
+/// packed -> gpu: kernels, and a nested module of launches named like the target.
+void populateGPUPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+/// gpu -> nvvm: the kernels in the NVVM dialect.
+void populateNVVMPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+/// nvvm -> llvm for the emulator: kernels and launches as code of the host.
+void populateEmulatedPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+
 /// The options of the pipelines in ingot-opt: CompileOptions, as far as it decides what passes do.
 struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
   Option<StorageType> dtype{*this, "dtype", llvm::cl::desc("how float weights are stored"),
@@ -41,12 +48,17 @@ struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
   Option<bool> fuse{*this, "fuse", llvm::cl::desc("do the fusions"), llvm::cl::init(true)};
   ListOption<std::string> cpus{*this, "cpus", llvm::cl::desc("CPU variants, in the order in which they are stored")};
 
+  Option<TargetKind> target{
+      *this, "target", llvm::cl::desc("what is compiled for"), llvm::cl::init(TargetKind::CPU),
+      llvm::cl::values(clEnumValN(TargetKind::CPU, "cpu", "CPU variants"), clEnumValN(TargetKind::CUDA, "cuda", "GPUs"),
+                       clEnumValN(TargetKind::CUDAEmulated, "cuda-emulated", "a GPU's kernels on the host"))};
+
   /// These options over the defaults of CompileOptions.
   CompileOptions toCompileOptions() const;
 };
 
-/// Registers the pipelines `ingot-to-fused`, `fused-to-packed`, `packed-to-loops` and `loops-to-llvm`, and the passes
-/// they consist of.
+/// Registers the pipelines `ingot-to-fused`, `fused-to-packed`, `packed-to-loops`, `loops-to-llvm`, `packed-to-gpu`,
+/// `gpu-to-nvvm` and `nvvm-to-llvm`, and the passes they consist of.
 void registerPipelines();
 
 } // namespace ingot

@@ -86,9 +86,12 @@ Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record, const 
   for (const VariantRecord &variant : record.variants) {
     ingot_rt_variant fields = {};
     fields.features = variant.features;
-    variants.push_back(
-        builder.initializer(fields, {{offsetof(ingot_rt_variant, name), builder.text(variant.name)},
-                                     {offsetof(ingot_rt_variant, step), builder.declareFunction(variant.symbol)}}));
+    SmallVector<PointerField> pointers = {{offsetof(ingot_rt_variant, name), builder.text(variant.name)},
+                                          {offsetof(ingot_rt_variant, step), builder.declareFunction(variant.symbol)}};
+    // Any declared symbol will do for an address.
+    if (!variant.device.empty())
+      pointers.push_back({offsetof(ingot_rt_variant, device), builder.declareFunction(variant.device)});
+    variants.push_back(builder.initializer(fields, pointers));
   }
   for (const ParameterRecord &parameter : record.parameters)
     parameters.push_back(

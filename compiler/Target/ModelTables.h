@@ -35,6 +35,8 @@ struct OpRecord {
 struct VariantRecord {
   std::string name, symbol;
   uint64_t features;
+  /// The ingot_rt_device that runs its kernels; empty: none.
+  std::string device = {};
 };
 
 /// A row of the table of random sources.

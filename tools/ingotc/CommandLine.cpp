@@ -106,10 +106,58 @@ static Error parseCpus(CommandLine &line, StringRef value) {
   return Error::success();
 }
 
+static Error parseCudaArchitectures(CommandLine &line, StringRef value) {
+  line.compile.cudaArchitectures.clear();
+  SmallVector<StringRef> names;
+  value.split(names, ',');
+  for (StringRef name : names) {
+    StringRef digits = name;
+    unsigned number = 0;
+    if (!digits.consume_front("sm_") || digits.getAsInteger(10, number) || number < 80 || number > 999 ||
+        is_contained(line.compile.cudaArchitectures, name))
+      return badValue("--cuda-arch", value, "names from sm_80 on, each once, such as sm_80,sm_90");
+    line.compile.cudaArchitectures.push_back(name.str());
+  }
+  return Error::success();
+}
+
+/// Whether stage and options belong to the target, and what it yields can be made; then the target's defaults.
+static Error resolveTarget(CommandLine &line) {
+  CompileOptions &options = line.compile;
+  ArrayRef<Phase> phases = getPhases(options.target);
+  std::string target = ("--target=" + getTargetName(options.target)).str();
+  if (!is_contained(phases, line.emit)) {
+    std::string names;
+    for (Phase phase : phases)
+      names += (names.empty() ? "" : ", ") + getPhaseName(phase).str();
+    return badValue("--emit", getPhaseName(line.emit), "a stage of " + target + " (" + names + ")");
+  }
+  if (options.target == TargetKind::CUDA && line.emit == Phase::Exe)
+    return createStringError(target + ": executables are not supported yet; expected --emit=gpu, nvvm or ptx, or "
+                                      "--target=cuda-emulated");
+  const std::vector<std::string> &portable = cantFail(getTargetSystem(line.triple))->portable;
+  if (options.target == TargetKind::CPU) {
+    if (options.cpus.empty())
+      options.cpus = portable;
+  } else if (!options.cpus.empty()) {
+    return badValue("--target-cpu", join(options.cpus, ","), "portable with " + target);
+  } else if (options.attention != AttentionLowering::Tiled) {
+    return badValue("--attention", getAttentionLoweringName(options.attention), "tiled with " + target);
+  } else if (options.target == TargetKind::CUDAEmulated) {
+    // The host's part runs wherever an executable does.
+    options.cpus = {portable.front()};
+  }
+  if (options.target != TargetKind::CUDA && !options.cudaArchitectures.empty())
+    return badValue("--cuda-arch", join(options.cudaArchitectures, ","), "no architecture with " + target);
+  if (options.cudaArchitectures.empty())
+    options.cudaArchitectures = CompileOptions().cudaArchitectures;
+  return Error::success();
+}
+
 static Error parseEmit(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = parsePhase(value);
   if (!phase)
-    return badValue("--emit", value, "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe");
+    return badValue("--emit", value, "ingot, fused, packed, loops, gpu, nvvm, ptx, llvm, llvm-ir, asm, obj or exe");
   line.emit = *phase;
   return Error::success();
 }
@@ -147,8 +195,17 @@ static ArrayRef<Option> getOptions() {
   using Action = CommandLine::Action;
   static const std::vector<Option> options = {
       {"-o", "FILE", "where the output goes; needed for an executable, else stdout", text(&CommandLine::output)},
-      {"--emit", "STAGE", "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default)", parseEmit},
-      {"--target", "cpu", "what to compile for", only("--target", {"cpu"}, "the GPU path is not supported yet")},
+      {"--emit", "STAGE",
+       "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default); of a GPU's code gpu, nvvm, ptx instead "
+       "of "
+       "loops",
+       parseEmit},
+      {"--target", "cpu|cuda|cuda-emulated",
+       "what to compile for; cuda-emulated: a GPU's kernels, run and checked on the CPU",
+       choice<TargetKind>(
+           "--target", &CompileOptions::target,
+           {{"cpu", TargetKind::CPU}, {"cuda", TargetKind::CUDA}, {"cuda-emulated", TargetKind::CUDAEmulated}})},
+      {"--cuda-arch", "sm_N,...", "GPU architectures from sm_80 on; default sm_80,sm_90", parseCudaArchitectures},
       {"--target-triple", "T", "x86_64-linux-gnu or aarch64-linux-gnu; default: this machine's", parseTriple},
       {"--target-cpu", "portable|native|NAME,...",
        "CPU variants in the executable, chosen at start; portable (default): see --list", parseCpus},
@@ -221,6 +278,7 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   CommandLine line;
   line.triple = getHostSystem().triple.str();
   line.compile.cpus.clear();
+  line.compile.cudaArchitectures.clear();
   bool optionsEnded = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     StringRef argument = arguments[i];
@@ -253,11 +311,11 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   }
   if (line.action != CommandLine::Action::Compile)
     return line;
-  if (line.compile.cpus.empty())
-    line.compile.cpus = cantFail(getTargetSystem(line.triple))->portable;
   if (line.model.empty())
     return createStringError("expected a MODEL: a Hugging Face directory, a "
                              "GGUF file, a config.json or a .mlir");
+  if (Error error = resolveTarget(line))
+    return error;
   if (line.emit == Phase::Exe && line.output.empty())
     return createStringError("-o: expected the executable's name, got none");
   if (line.randomSeed && line.separateWeights)
@@ -273,14 +331,14 @@ std::string CommandLine::resolved() const {
                                        : "f16";
   };
   std::string weights = randomSeed ? "random:" + std::to_string(*randomSeed) : separateWeights ? "separate" : "embed";
-  return formatv("target=cpu\ntarget-triple={10}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
+  return formatv("target={11}\ntarget-triple={10}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
                  "none\ncompute=f32\nkv-dtype={3}\nmax-context={4}\n"
                  "max-batch={5}\nmax-step-tokens={6}\nattention={7}\nfuse={8}"
                  "\nselftest={9}\n",
                  join(compile.cpus, ","), weights, storage(compile.dtype), storage(compile.kvDtype), compile.maxContext,
                  compile.maxBatch, compile.maxStepTokens,
                  compile.attention == AttentionLowering::Tiled ? "tiled" : "naive", compile.fuse ? "yes" : "no",
-                 selftest ? "auto" : "none", triple);
+                 selftest ? "auto" : "none", triple, getTargetName(compile.target));
 }
 
 std::string getHelpText() {
@@ -306,8 +364,8 @@ std::string getListText() {
   for (const Architecture *architecture : architectures())
     list += " " + architecture->modelType.str();
   list += "\nstages:";
-  for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM, Phase::LLVMIR, Phase::Asm,
-                      Phase::Obj, Phase::Exe})
+  for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::GPU, Phase::NVVM, Phase::PTX,
+                      Phase::LLVM, Phase::LLVMIR, Phase::Asm, Phase::Obj, Phase::Exe})
     list += " " + getPhaseName(phase).str();
   list += "\n";
   for (const TargetSystem &system : getTargetSystems())

@@ -11,6 +11,7 @@
 #include "compiler/Target/Link.h"
 #include "compiler/Target/Model.h"
 #include "compiler/Target/OutputFile.h"
+#include "compiler/Target/PTX.h"
 #include "compiler/Target/Selftest.h"
 #include "compiler/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -19,7 +20,9 @@
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "tools/ingotc/Progress.h"
 #include "tools/ingotc/TextSections.h"
 #include "llvm/IR/LLVMContext.h"
@@ -120,11 +123,20 @@ Error Compilation::runPasses(Phase phase) {
   case Phase::Loops:
     populateLoopsPipeline(passes, options);
     break;
+  case Phase::GPU:
+    populateGPUPipeline(passes, options);
+    break;
+  case Phase::NVVM:
+    populateNVVMPipeline(passes, options);
+    break;
   case Phase::LLVM:
-    populateLLVMPipeline(passes, options);
+    if (options.target == TargetKind::CUDAEmulated)
+      populateEmulatedPipeline(passes, options);
+    else
+      populateLLVMPipeline(passes, options);
     break;
   default:
-    llvm_unreachable("phases beyond llvm have no passes");
+    llvm_unreachable("other phases have no passes");
   }
   if (mlir::failed(passes.run(*imported.module)))
     return createStringError(line.model + ": phase " + getPhaseName(phase) + " failed");
@@ -153,6 +165,9 @@ Error Compilation::selectTargets() {
     Expected<CpuTarget> target = name == "native" ? getNativeCpuTarget(**system) : getCpuTarget(**system, name);
     if (!target)
       return target.takeError();
+    // The host's part and the emulated kernels are one variant.
+    if (options.target == TargetKind::CUDAEmulated)
+      target->name = getTargetName(options.target).str();
     targets.push_back(std::move(*target));
   }
   if (line.emit != Phase::Exe)
@@ -235,6 +250,12 @@ static Error writeOutput(StringRef output, StringRef bytes) {
 }
 
 Error Compilation::emitText() {
+  if (line.emit == Phase::PTX) {
+    mlir::FailureOr<std::string> ptx = emitPTX(*imported.module, options.cudaArchitectures);
+    if (mlir::failed(ptx))
+      return createStringError(line.model + ": the kernels cannot be translated to PTX");
+    return writeOutput(line.output, *ptx);
+  }
   if (line.emit <= Phase::LLVM) {
     std::string text;
     raw_string_ostream stream(text);
@@ -358,6 +379,8 @@ Error Compilation::run() {
   registry.insert<IngotDialect>();
   mlir::registerBuiltinDialectTranslation(registry);
   mlir::registerLLVMDialectTranslation(registry);
+  mlir::registerGPUDialectTranslation(registry);
+  mlir::registerNVVMDialectTranslation(registry);
   context.appendDialectRegistry(registry);
   mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
     bool remark = diagnostic.getSeverity() == mlir::DiagnosticSeverity::Remark;
@@ -376,21 +399,26 @@ Error Compilation::run() {
     return error;
   if (Error error = import())
     return error;
-  for (Phase phase : {Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM}) {
-    if (line.emit < phase)
+  for (Phase phase : getPhases(options.target)) {
+    // What follows is text or bytes, made of the last phase's module.
+    if (phase == Phase::LLVMIR || phase == Phase::PTX)
+      break;
+    if (phase != Phase::Ingot)
+      if (Error error = runPasses(phase))
+        return error;
+    if (line.emit == phase)
       return emitText();
-    if (Error error = runPasses(phase))
-      return error;
     if (phase == Phase::Packed)
       if (Error error = describe())
         return error;
   }
-  if (line.emit == Phase::LLVM || line.emit == Phase::LLVMIR || line.emit == Phase::Asm)
+  if (line.emit == Phase::PTX || line.emit == Phase::LLVMIR || line.emit == Phase::Asm)
     return emitText();
   if (mlir::failed(addCompiledModel(*imported.module, record)))
     return createStringError(line.model + ": the compiled model cannot be described");
   for (const CpuTarget &target : targets)
-    record.variants.push_back({target.name, getStepSymbol(target.name), target.required});
+    record.variants.push_back({target.name, getStepSymbol(target.name), target.required,
+                               options.target == TargetKind::CUDAEmulated ? "ingot_rt_emulator" : ""});
   return line.emit == Phase::Obj ? emitObject() : emitExecutable();
 }
 

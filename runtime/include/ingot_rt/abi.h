@@ -6,6 +6,8 @@
 #ifndef INGOT_RT_ABI_H
 #define INGOT_RT_ABI_H
 
+#include "ingot_rt/device.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -159,6 +161,11 @@ struct ingot_rt_step_args {
   const float *embeddings;   ///< [token_count][hidden] instead of ids
   const uint64_t *ancestors; ///< tree speculation: mask of ancestors per token
   void *communicator;        ///< tensor parallelism
+
+  /// Runs a kernel of device code; null for CPU variants. What launches get and leave behind is in order, but a launch
+  /// may return before the kernel has run.
+  void (*launch)(void *context, const struct ingot_rt_launch *launch);
+  void *launch_context;
 };
 
 /// Compiled per CPU variant. Every worker of `workers` calls it with the same arguments; all return the same status.
@@ -184,6 +191,7 @@ struct ingot_rt_variant {
   const char *name; ///< as --target-cpu spells it: "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"
   uint64_t features;
   ingot_rt_step_fn step;
+  const struct ingot_rt_device *device; ///< what runs the step's kernels; null: the CPU does everything
 };
 
 /// Bytes = base + tokens * per_token + rows * per_row + workers * per_worker, each already aligned to 64.

@@ -148,7 +148,18 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   args.argmax = engine->argmax;
   args.argmax_value = engine->argmaxValue;
   args.barrier = &pool.barrier();
+  if (variant.device) {
+    args.launch_context = variant.device->open(&model);
+    args.launch = variant.device->launch;
+    if (const char *error = variant.device->error(args.launch_context))
+      return makeError("%s: %s", variant.device->name, error);
+  }
   return engine;
+}
+
+Engine::~Engine() {
+  if (variant.device && args.launch_context)
+    variant.device->close(args.launch_context);
 }
 
 Error Engine::step() {
@@ -160,6 +171,9 @@ Error Engine::step() {
       status = mine;
   };
   pool.run(work);
+  if (variant.device)
+    if (const char *error = variant.device->error(args.launch_context))
+      return makeError("%s: %s", variant.device->name, error);
   if (status == INGOT_RT_OK)
     return {};
   if (status == INGOT_RT_UNSUPPORTED)

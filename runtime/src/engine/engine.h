@@ -59,8 +59,13 @@ public:
   int32_t *argmax = nullptr;      ///< [limits.rows], of steps with INGOT_RT_ARGMAX
   float *argmaxValue = nullptr;   ///< [limits.rows], not a number where a logit of the row is none
 
-  /// Runs the step that `args` describes. A status other than OK is an error that names it.
+  /// Runs the step that `args` describes. A status other than OK is an error that names it, and so is what went wrong
+  /// on the variant's device.
   Error step();
+
+  ~Engine();
+  Engine(const Engine &) = delete;
+  Engine &operator=(const Engine &) = delete;
 
 private:
   Engine(const ingot_rt_model &model, const ingot_rt_variant &variant, const SessionLimits &limits, Pool &pool)

@@ -223,6 +223,33 @@ CompiledModel::CompiledModel(const std::string &text, const Build &build) {
 
 CompiledModel::~CompiledModel() = default;
 
+/// From packed to the LLVM dialect.
+void CompiledModel::convert(const Build &build) {
+  PassManager toLLVM(&context);
+  if (build.emulated) {
+    CompileOptions options;
+    options.target = TargetKind::CUDAEmulated;
+    variant = getTargetName(options.target).str();
+    PassManager toKernels(&context);
+    populateGPUPipeline(toKernels, options);
+    if (failed(toKernels.run(*module)))
+      fail("no kernels");
+    if (build.sabotage)
+      build.sabotage(*module);
+    populateNVVMPipeline(toLLVM, options);
+    populateEmulatedPipeline(toLLVM, options);
+  } else {
+    ConvertIngotToLoopsPassOptions conversion;
+    conversion.cpus = {variant};
+    conversion.attention = build.attention;
+    conversion.tilesOf = build.tilesOf;
+    toLLVM.addPass(createConvertIngotToLoopsPass(std::move(conversion)));
+    toLLVM.addPass(createConvertLoopsToLLVMPass());
+  }
+  if (failed(toLLVM.run(*module)))
+    fail("no LLVM dialect");
+}
+
 void CompiledModel::compile(const std::string &text, const Build &build) {
   source = parseSourceString<ModuleOp>(text, &context);
   if (!source)
@@ -245,15 +272,7 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
                                                 : INGOT_RT_BF16;
   blockBytes = ingot_rt_cache_block_bytes(cache.getLayers(), cache.getKvHeads(), cache.getHeadDim(), cacheDtype);
 
-  PassManager toLLVM(&context);
-  ConvertIngotToLoopsPassOptions conversion;
-  conversion.cpus = {"native"};
-  conversion.attention = build.attention;
-  conversion.tilesOf = build.tilesOf;
-  toLLVM.addPass(createConvertIngotToLoopsPass(std::move(conversion)));
-  toLLVM.addPass(createConvertLoopsToLLVMPass());
-  if (failed(toLLVM.run(*module)))
-    fail("no LLVM dialect");
+  convert(build);
   auto sizes = (*module)->getAttrOfType<DictionaryAttr>(arenaAttrName);
   auto number = [&](StringRef name) { return static_cast<uint64_t>(sizes.getAs<IntegerAttr>(name).getInt()); };
   arena = {number("base"), number("per_token"), number("per_row"), number("per_worker")};
@@ -283,9 +302,15 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   };
   define("ingot_rt_barrier", reinterpret_cast<void *>(&ingot_test_barrier));
   define("ingot_rt_the_model", modelRecord.data());
+  define("ingot_rt_emulate_special", reinterpret_cast<void *>(&ingot_rt_emulate_special));
+  define("ingot_rt_emulate_shared", reinterpret_cast<void *>(&ingot_rt_emulate_shared));
+  define("ingot_rt_emulate_access", reinterpret_cast<void *>(&ingot_rt_emulate_access));
+  define("ingot_rt_emulate_barrier", reinterpret_cast<void *>(&ingot_rt_emulate_barrier));
+  define("ingot_rt_emulate_shuffle", reinterpret_cast<void *>(&ingot_rt_emulate_shuffle));
+  define("ingot_rt_emulate_vote", reinterpret_cast<void *>(&ingot_rt_emulate_vote));
   check(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
   check(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(llvmModule), std::move(llvmContext))));
-  entry = take(jit->lookup(stepSymbol("native"))).toPtr<ingot_rt_step_fn>();
+  entry = take(jit->lookup(stepSymbol(variant))).toPtr<ingot_rt_step_fn>();
 }
 
 /// A value as `dtype` stores it, which must be exact.
@@ -437,6 +462,13 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
     args.hook = seeOp;
     args.hook_context = seen;
   }
+  std::unique_ptr<void, void (*)(void *)> device(nullptr, ingot_rt_emulator.close);
+  if (variant != "native") {
+    setenv("INGOT_EMULATOR_ORDER", emulatorOrder.c_str(), 1);
+    device.reset(ingot_rt_emulator.open(reinterpret_cast<ingot_rt_model *>(modelRecord.data())));
+    args.launch = ingot_rt_emulator.launch;
+    args.launch_context = device.get();
+  }
   if (keep) {
     *keep = args;
     return;
@@ -451,6 +483,11 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
     fail("a step failed");
   for (std::thread &thread : threads)
     thread.join();
+  if (device) {
+    const char *error = ingot_rt_emulator.error(device.get());
+    if (error && fault.empty())
+      fault = error;
+  }
 }
 
 std::vector<std::vector<float>> CompiledModel::step(const std::vector<Chunk> &chunks, unsigned workers) {

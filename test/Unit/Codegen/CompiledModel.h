@@ -9,6 +9,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,10 @@ struct Build {
   std::string attention = "tiled";
   /// Whose register tiles are used; the code is always for this machine.
   std::string tilesOf = "x86-64-v3";
+  /// Kernels of a GPU, run by the emulator.
+  bool emulated = false;
+  /// Changes the kernels before they become code.
+  std::function<void(mlir::ModuleOp)> sabotage = {};
 };
 
 /// Tokens of one sequence in a step.
@@ -83,11 +88,15 @@ public:
   std::vector<std::string> opNames;
   /// Filled by a step if set: worker 0's view.
   std::vector<Seen> *seen = nullptr;
+  /// The first thing that the emulator found wrong; else empty. With `emulatorOrder` blocks run in that order.
+  std::string fault;
+  std::string emulatorOrder = "forward";
   /// All sequences have the long RoPE regime.
   bool longRegime = false;
 
 private:
   void compile(const std::string &text, const Build &build);
+  void convert(const Build &build);
   void pack(mlir::ModuleOp packed, const ParameterTable &table);
   void run(const std::vector<Chunk> &chunks, unsigned workers, uint32_t output, ingot_rt_step_args *keep = nullptr);
 
@@ -96,6 +105,7 @@ private:
   RandomParameters parameters{7};
   std::unique_ptr<llvm::orc::LLJIT> jit;
   ingot_rt_step_fn entry = nullptr;
+  std::string variant = "native";
   std::vector<char> modelRecord;
   ingot_rt_arena arena = {};
   std::vector<uint8_t> weightBytes, arenaBytes, cacheBytes;

@@ -113,9 +113,10 @@ TEST(RandomWeights, FillEveryLayoutAndTypeByTheDefinition) {
 }
 
 TEST(Cpu, PicksTheLastVariantThatRuns) {
-  ingot_rt_variant variants[] = {{"v3", INGOT_RT_CPU_V3, nullptr},
-                                 {"v4", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, nullptr},
-                                 {"v4-bf16", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512 | INGOT_RT_CPU_AVX512BF16, nullptr}};
+  ingot_rt_variant variants[] = {
+      {"v3", INGOT_RT_CPU_V3, nullptr, nullptr},
+      {"v4", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, nullptr, nullptr},
+      {"v4-bf16", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512 | INGOT_RT_CPU_AVX512BF16, nullptr, nullptr}};
   ingot_rt_model model = {};
   model.variants = variants;
   model.variant_count = 3;

@@ -1,0 +1,370 @@
+//===- EmulateNVVM.cpp - Kernels in the NVVM dialect as functions of the host -------------------------------------===//
+//
+// Where the emulator takes over: the NVVM dialect is what a GPU will be given, before parts of it become inline PTX.
+// Address spaces vanish, every access is announced to the emulator first, ops of NVVM become its calls, and the host's
+// constant ingot_rt_kernel of each kernel gets its contents.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Codegen/GPU/DeviceKernels.h"
+#include "compiler/Conversion/Passes.h"
+#include "compiler/Conversion/StepArguments.h"
+#include "ingot_rt/abi.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Interfaces/DataLayoutInterfaces.h"
+#include "llvm/ADT/StringMap.h"
+#include <cstddef>
+
+namespace ingot {
+#define GEN_PASS_DEF_EMULATENVVMPASS
+#include "compiler/Conversion/Passes.h.inc"
+} // namespace ingot
+
+using namespace mlir;
+using namespace ingot;
+
+namespace {
+/// Moves the kernels of one gpu.module into the host's module.
+class KernelEmulation {
+public:
+  KernelEmulation(mlir::gpu::GPUModuleOp device, ModuleOp host)
+      : device(device), host(host), b(host.getLoc(), host.getContext()), layout(host),
+        pointer(LLVM::LLVMPointerType::get(host.getContext())) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult rewrite(LLVM::LLVMFuncOp kernel);
+  LogicalResult rewriteOp(Operation *op);
+  /// Ops of NVVM; false if `op` is none that the emulator has.
+  bool rewriteNVVM(Operation *op);
+  void rewriteShuffle(NVVM::ShflOp op);
+  void announce(Operation *op, Value address, Type type, bool isStore);
+  LogicalResult placeShared(LLVM::GlobalOp global);
+  Type hostType(Type type) { return isa<LLVM::LLVMPointerType>(type) ? Type(pointer) : type; }
+  /// Emits the function of one thread, which takes its arguments from memory.
+  LLVM::LLVMFuncOp emitThread(LLVM::LLVMFuncOp kernel);
+  void describe(LLVM::LLVMFuncOp kernel, LLVM::LLVMFuncOp thread, Attribute names, uint32_t threads);
+
+  Value i32(uint32_t value) {
+    return LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(static_cast<int32_t>(value)));
+  }
+  /// The address of a constant text of the host's module.
+  Value text(StringRef value);
+  /// A call of a function of the emulator.
+  Value call(StringRef name, Type result, ValueRange operands);
+
+  mlir::gpu::GPUModuleOp device;
+  ModuleOp host;
+  ImplicitLocOpBuilder b;
+  DataLayout layout;
+  LLVM::LLVMPointerType pointer;
+  llvm::StringMap<std::string> texts;
+  /// Offsets of the kernel's variables in shared memory, by name; bytes of all.
+  llvm::StringMap<uint32_t> sharedOffsets;
+  uint32_t sharedBytes = 0;
+  /// Names of the constant tables that the kernel reads.
+  SmallVector<StringRef> constants;
+};
+} // namespace
+
+/// The name that the innermost location with one has.
+static std::string nameOf(Location loc) {
+  if (auto named = dyn_cast<NameLoc>(loc))
+    return named.getName().str();
+  if (auto fused = dyn_cast<FusedLoc>(loc))
+    for (Location part : fused.getLocations())
+      if (std::string name = nameOf(part); !name.empty())
+        return name;
+  if (auto site = dyn_cast<CallSiteLoc>(loc))
+    return nameOf(site.getCallee());
+  return "";
+}
+
+Value KernelEmulation::text(StringRef value) {
+  auto [entry, isNew] = texts.try_emplace(value, "ingot_text_" + std::to_string(texts.size()));
+  if (isNew) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(host.getBody());
+    std::string bytes = value.str() + std::string(1, '\0');
+    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), /*isConstant=*/true,
+                           LLVM::Linkage::Internal, entry->second, b.getStringAttr(bytes));
+  }
+  return LLVM::AddressOfOp::create(b, pointer, entry->second);
+}
+
+Value KernelEmulation::call(StringRef name, Type result, ValueRange operands) {
+  auto function = host.lookupSymbol<LLVM::LLVMFuncOp>(name);
+  if (!function) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(host.getBody());
+    auto type = LLVM::LLVMFunctionType::get(result, SmallVector<Type>(operands.getTypes()));
+    function = LLVM::LLVMFuncOp::create(b, name, type);
+  }
+  auto op = LLVM::CallOp::create(b, function, operands);
+  return op.getNumResults() ? op.getResult() : Value();
+}
+
+void KernelEmulation::announce(Operation *op, Value address, Type type, bool isStore) {
+  std::string name = nameOf(op->getLoc());
+  call("ingot_rt_emulate_access", LLVM::LLVMVoidType::get(b.getContext()),
+       {address, i32(layout.getTypeSize(type)), i32(isStore), text(name.empty() ? "memory" : name)});
+}
+
+/// `shfl.sync`: the value as 32 bits, and where it is asked for the predicate.
+void KernelEmulation::rewriteShuffle(NVVM::ShflOp op) {
+  Value value = op.getVal();
+  bool isFloat = value.getType().isF32();
+  if (isFloat)
+    value = LLVM::BitcastOp::create(b, b.getI32Type(), value);
+  Value both = call("ingot_rt_emulate_shuffle", b.getI64Type(),
+                    {i32(static_cast<uint32_t>(op.getKind())), op.getThreadMask(), value, op.getOffset(),
+                     op.getMaskAndClamp(), text(nameOf(op.getLoc()))});
+  Value result = LLVM::TruncOp::create(b, b.getI32Type(), both);
+  if (isFloat)
+    result = LLVM::BitcastOp::create(b, b.getF32Type(), result);
+  if (op.getReturnValueAndIsValid()) {
+    Value thirtyTwo = LLVM::ConstantOp::create(b, b.getI64Type(), b.getI64IntegerAttr(32));
+    Value valid = LLVM::TruncOp::create(b, b.getI1Type(), LLVM::LShrOp::create(b, both, thirtyTwo));
+    Value pair = LLVM::UndefOp::create(b, op.getType());
+    pair = LLVM::InsertValueOp::create(b, pair, result, ArrayRef<int64_t>{0});
+    result = LLVM::InsertValueOp::create(b, pair, valid, ArrayRef<int64_t>{1});
+  }
+  op.replaceAllUsesWith(result);
+}
+
+/// What a read of a special register of PTX is called, or nothing.
+static std::optional<uint32_t> specialOf(Operation *op) {
+  static const llvm::StringMap<uint32_t> names = {
+      {"tid.x", INGOT_RT_TID},       {"tid.y", INGOT_RT_TID + 1},       {"tid.z", INGOT_RT_TID + 2},
+      {"ntid.x", INGOT_RT_NTID},     {"ntid.y", INGOT_RT_NTID + 1},     {"ntid.z", INGOT_RT_NTID + 2},
+      {"ctaid.x", INGOT_RT_CTAID},   {"ctaid.y", INGOT_RT_CTAID + 1},   {"ctaid.z", INGOT_RT_CTAID + 2},
+      {"nctaid.x", INGOT_RT_NCTAID}, {"nctaid.y", INGOT_RT_NCTAID + 1}, {"nctaid.z", INGOT_RT_NCTAID + 2},
+      {"laneid", INGOT_RT_LANEID},   {"warpid", INGOT_RT_WARPID}};
+  StringRef name = op->getName().getStringRef();
+  if (!name.consume_front("nvvm.read.ptx.sreg."))
+    return std::nullopt;
+  auto it = names.find(name);
+  return it == names.end() ? std::nullopt : std::optional<uint32_t>(it->second);
+}
+
+bool KernelEmulation::rewriteNVVM(Operation *op) {
+  Type none = LLVM::LLVMVoidType::get(b.getContext());
+  if (std::optional<uint32_t> special = specialOf(op)) {
+    op->getResult(0).replaceAllUsesWith(call("ingot_rt_emulate_special", b.getI32Type(), {i32(*special)}));
+  } else if (isa<NVVM::Barrier0Op>(op)) {
+    call("ingot_rt_emulate_barrier", none, {i32(0), text(nameOf(op->getLoc()))});
+  } else if (auto barrier = dyn_cast<NVVM::BarrierOp>(op)) {
+    if (barrier.getNumberOfThreads() || barrier.getReductionOp())
+      return false;
+    call("ingot_rt_emulate_barrier", none,
+         {barrier.getBarrierId() ? barrier.getBarrierId() : i32(0), text(nameOf(op->getLoc()))});
+  } else if (auto shuffle = dyn_cast<NVVM::ShflOp>(op)) {
+    rewriteShuffle(shuffle);
+  } else if (auto vote = dyn_cast<NVVM::VoteSyncOp>(op)) {
+    Value predicate = LLVM::ZExtOp::create(b, b.getI32Type(), vote.getPred());
+    Value result =
+        call("ingot_rt_emulate_vote", b.getI32Type(),
+             {i32(static_cast<uint32_t>(vote.getKind())), vote.getMask(), predicate, text(nameOf(op->getLoc()))});
+    if (vote.getType().isInteger(1))
+      result = LLVM::TruncOp::create(b, b.getI1Type(), result);
+    vote.replaceAllUsesWith(result);
+  } else {
+    return false;
+  }
+  op->erase();
+  return true;
+}
+
+/// A place in the block's shared memory for a variable.
+LogicalResult KernelEmulation::placeShared(LLVM::GlobalOp global) {
+  if (global.getValueOrNull())
+    return global.emitError("expected shared memory without a value");
+  uint64_t start = llvm::alignTo(sharedBytes, 16);
+  uint64_t end = start + layout.getTypeSize(global.getType());
+  if (end > UINT32_MAX)
+    return global.emitError("expected less than 2^32 bytes of shared memory");
+  sharedOffsets[global.getSymName()] = static_cast<uint32_t>(start);
+  sharedBytes = static_cast<uint32_t>(end);
+  return success();
+}
+
+LogicalResult KernelEmulation::rewriteOp(Operation *op) {
+  b.setLoc(op->getLoc());
+  b.setInsertionPoint(op);
+  if (isa_and_nonnull<NVVM::NVVMDialect>(op->getDialect())) {
+    std::string what = op->getName().getStringRef().str();
+    Location loc = op->getLoc();
+    if (!rewriteNVVM(op))
+      return emitError(loc) << what << ": the emulator does not have this op in this form";
+    return success();
+  }
+  if (auto address = dyn_cast<LLVM::AddressOfOp>(op)) {
+    auto global = device.lookupSymbol<LLVM::GlobalOp>(address.getGlobalName());
+    if (global && global.getAddrSpace() == static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared)) {
+      if (!sharedOffsets.contains(global.getSymName()) && failed(placeShared(global)))
+        return failure();
+      Value at = call("ingot_rt_emulate_shared", pointer, {i32(sharedOffsets[global.getSymName()])});
+      address.replaceAllUsesWith(at);
+      address.erase();
+      return success();
+    }
+    if (global && !llvm::is_contained(constants, global.getSymName()))
+      constants.push_back(global.getSymName());
+  }
+  if (auto load = dyn_cast<LLVM::LoadOp>(op))
+    announce(op, load.getAddr(), load.getType(), /*isStore=*/false);
+  else if (auto store = dyn_cast<LLVM::StoreOp>(op))
+    announce(op, store.getAddr(), store.getValue().getType(), /*isStore=*/true);
+  else if (isa<LLVM::AllocaOp, LLVM::AtomicRMWOp, LLVM::AtomicCmpXchgOp, LLVM::CallOp, LLVM::InlineAsmOp>(op))
+    return op->emitOpError("the emulator does not have this op");
+  for (Value result : op->getResults())
+    result.setType(hostType(result.getType()));
+  if (auto cast = dyn_cast<LLVM::AddrSpaceCastOp>(op)) {
+    cast.replaceAllUsesWith(cast.getArg());
+    cast.erase();
+  }
+  return success();
+}
+
+LogicalResult KernelEmulation::rewrite(LLVM::LLVMFuncOp kernel) {
+  for (Block &block : kernel.getBody())
+    for (BlockArgument argument : block.getArguments())
+      argument.setType(hostType(argument.getType()));
+  SmallVector<Type> types;
+  for (Type type : kernel.getFunctionType().getParams())
+    types.push_back(hostType(type));
+  kernel.setType(LLVM::LLVMFunctionType::get(kernel.getFunctionType().getReturnType(), types));
+  SmallVector<Operation *> ops;
+  kernel.walk([&](Operation *op) {
+    if (op != kernel)
+      ops.push_back(op);
+  });
+  for (Operation *op : ops)
+    if (failed(rewriteOp(op)))
+      return failure();
+  for (NamedAttribute attribute : llvm::to_vector(kernel->getDiscardableAttrs()))
+    kernel->removeDiscardableAttr(attribute.getName());
+  return success();
+}
+
+LLVM::LLVMFuncOp KernelEmulation::emitThread(LLVM::LLVMFuncOp kernel) {
+  b.setInsertionPointToEnd(host.getBody());
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {pointer});
+  auto thread = LLVM::LLVMFuncOp::create(b, (kernel.getSymName() + "_thread").str(), type);
+  Block *entry = thread.addEntryBlock(b);
+  b.setInsertionPointToStart(entry);
+  SmallVector<Value> operands;
+  for (auto [i, parameter] : llvm::enumerate(kernel.getFunctionType().getParams())) {
+    Value at = LLVM::GEPOp::create(b, pointer, b.getI64Type(), entry->getArgument(0),
+                                   ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    operands.push_back(LLVM::LoadOp::create(b, parameter, at));
+  }
+  LLVM::CallOp::create(b, kernel, operands);
+  LLVM::ReturnOp::create(b, ValueRange());
+  return thread;
+}
+
+/// Fills in the kernel's description, whose address its launches hand on.
+void KernelEmulation::describe(LLVM::LLVMFuncOp kernel, LLVM::LLVMFuncOp thread, Attribute names, uint32_t threads) {
+  std::string symbol = (ingot::gpu::kernelSymbolPrefix + kernel.getSymName()).str();
+  auto description = host.lookupSymbol<LLVM::GlobalOp>(symbol);
+  b.setInsertionPoint(description);
+  // A table of 8-byte fields as a constant of its own.
+  auto table = [&](StringRef name, Type type, function_ref<Value(Value)> fill) {
+    auto global = LLVM::GlobalOp::create(b, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, Attribute(),
+                                         /*alignment=*/8);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
+    LLVM::ReturnOp::create(b, fill(LLVM::ZeroOp::create(b, type)));
+    return global;
+  };
+  auto set = [&](Value into, Value value, ArrayRef<int64_t> position) -> Value {
+    return LLVM::InsertValueOp::create(b, into, value, position);
+  };
+  auto i64 = [&](uint64_t value) -> Value {
+    return LLVM::ConstantOp::create(b, b.getI64Type(), b.getI64IntegerAttr(static_cast<int64_t>(value)));
+  };
+  auto nameList = cast<ArrayAttr>(names);
+  auto nameTable = table(symbol + "_arguments", LLVM::LLVMArrayType::get(pointer, nameList.size()), [&](Value value) {
+    for (auto [i, name] : llvm::enumerate(nameList.getAsRange<StringAttr>()))
+      value = set(value, text(name), {static_cast<int64_t>(i)});
+    return value;
+  });
+  static_assert(sizeof(ingot_rt_constant) == 16, "an address and a size");
+  auto pair = LLVM::LLVMStructType::getLiteral(b.getContext(), {pointer, b.getI64Type()});
+  auto constantTable = table(symbol + "_constants", LLVM::LLVMArrayType::get(pair, constants.size()), [&](Value value) {
+    for (auto [i, name] : llvm::enumerate(constants)) {
+      auto global = host.lookupSymbol<LLVM::GlobalOp>(name);
+      value = set(value, LLVM::AddressOfOp::create(b, pointer, name), {static_cast<int64_t>(i), 0});
+      value = set(value, i64(layout.getTypeSize(global.getType())), {static_cast<int64_t>(i), 1});
+    }
+    return value;
+  });
+  static_assert(offsetof(ingot_rt_kernel, threads) == 16 && offsetof(ingot_rt_kernel, argument_names) == 32 &&
+                    sizeof(ingot_rt_kernel) == 48,
+                "the fields of a kernel's description, in order");
+  Type word = b.getI32Type();
+  auto type =
+      LLVM::LLVMStructType::getLiteral(b.getContext(), {pointer, pointer, word, word, word, word, pointer, pointer});
+  description.setGlobalType(type);
+  description.setLinkage(LLVM::Linkage::Internal);
+  description.setAlignment(8);
+  b.setInsertionPointToStart(b.createBlock(&description.getInitializerRegion()));
+  Value value = LLVM::ZeroOp::create(b, type);
+  value = set(value, text(kernel.getSymName()), {0});
+  value = set(value, LLVM::AddressOfOp::create(b, pointer, thread.getSymName()), {1});
+  for (auto [i, field] :
+       llvm::enumerate(std::initializer_list<size_t>{threads, sharedBytes, nameList.size(), constants.size()}))
+    value = set(value, i32(static_cast<uint32_t>(field)), {static_cast<int64_t>(2 + i)});
+  value = set(value, LLVM::AddressOfOp::create(b, pointer, nameTable.getSymName()), {6});
+  value = set(value, LLVM::AddressOfOp::create(b, pointer, constantTable.getSymName()), {7});
+  LLVM::ReturnOp::create(b, value);
+}
+
+LogicalResult KernelEmulation::run() {
+  // Tables first: the kernels' descriptions need them in the host's module.
+  for (auto global : llvm::make_early_inc_range(device.getOps<LLVM::GlobalOp>())) {
+    if (global.getAddrSpace() == static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared))
+      continue;
+    b.setInsertionPointToStart(host.getBody());
+    auto clone = cast<LLVM::GlobalOp>(b.clone(*global));
+    clone.setAddrSpace(0);
+  }
+  for (auto kernel : llvm::make_early_inc_range(device.getOps<LLVM::LLVMFuncOp>())) {
+    Attribute names = kernel->getAttr(ingot::gpu::argumentNamesAttrName);
+    if (!names)
+      return kernel.emitError("expected a kernel, with the attribute '") << ingot::gpu::argumentNamesAttrName << "'";
+    sharedOffsets.clear();
+    sharedBytes = 0;
+    constants.clear();
+    auto size = kernel->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName());
+    uint32_t threads = size && !size.empty() ? size[0] : ingot::gpu::blockThreads;
+    if (failed(rewrite(kernel)))
+      return failure();
+    kernel->moveBefore(host.getBody(), host.getBody()->end());
+    b.setLoc(kernel.getLoc());
+    describe(kernel, emitThread(kernel), names, threads);
+  }
+  device.erase();
+  return success();
+}
+
+namespace {
+struct EmulateNVVM : ingot::impl::EmulateNVVMPassBase<EmulateNVVM> {
+  using Base::Base;
+
+  void runOnOperation() override {
+    auto device = getOperation().lookupSymbol<mlir::gpu::GPUModuleOp>(kernelsModuleName);
+    auto host = getOperation().lookupSymbol<ModuleOp>(emulatedVariantName);
+    if (!device || !host) {
+      getOperation().emitError("expected a gpu.module @")
+          << kernelsModuleName << " and a module @\"" << emulatedVariantName << "\" of launches";
+      return signalPassFailure();
+    }
+    if (failed(KernelEmulation(device, host).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

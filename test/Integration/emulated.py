@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Executables whose kernels the emulator runs: every golden of logits but the largest, the CPU's greedy tokens, one result whatever the
+batch, the chunks and the order of blocks, the other verbs, and what --target refuses."""
+import json
+import os
+import sys
+
+from golden import run_logits
+from support import CASES, INGOTC, Failure, case_model, compiled, folder, hashes, ids, ok, refused, run, scratch
+
+TARGET = "--target=cuda-emulated"
+TOO_LARGE = ("qwen3-0.6b-shape",)  # 10^11 multiply-adds
+
+
+def check_goldens():
+    passed = 0
+    for name in sorted(os.listdir(CASES)):
+        with open(os.path.join(CASES, name, "golden.json"), encoding="utf-8") as f:
+            golden = json.load(f)
+        if golden["kind"] != "logits" or name in TOO_LARGE:
+            continue
+        golden = dict(golden, ingotc_args=[*golden["ingotc_args"], TARGET])
+        golden.pop("stored_dtype_distance", None)  # as stored: compiled without arguments, so for the CPU
+        try:
+            print(f"passed {name}: {run_logits(os.path.join(CASES, name), golden)}")
+        except Failure as e:
+            raise Failure(f"{name}: {e}") from e
+        passed += 1
+    if passed < 15:
+        raise Failure(f"expected at least 15 goldens of logits, got {passed}")
+
+
+def check_as_stored():
+    """16-bit weights and cache, against the CPU's executable."""
+    for name in ("llama-bf16", "llama-f16"):
+        tokens = [ok(compiled(name, *args), "generate", "--tokens", "1,5,9,3", "--greedy", "-n", 12, "--json").json["tokens"]
+                  for args in ((), (TARGET,))]
+        if tokens[0] != tokens[1]:
+            raise Failure(f"{name}: greedy tokens of the CPU {tokens[0]}, of the emulator {tokens[1]}")
+
+
+def check_one_result():
+    exe = compiled("qwen3", TARGET)
+    first, second = [7 * i % 190 + 1 for i in range(75)], [11 * i % 190 + 1 for i in range(20)]
+    alone = hashes(exe, first)
+    if hashes(exe, second, first)[len(second):] != alone:
+        raise Failure("bits depend on the batch")
+    if hashes(exe, first, args=("--chunk", 1)) != alone or hashes(exe, first, args=("--chunk", 31)) != alone:
+        raise Failure("bits depend on the chunks of a prompt")
+    if hashes(exe, first, args=("--threads", 2)) != alone:
+        raise Failure("bits depend on the number of threads")
+    for order in ("reverse", "1"):
+        result = ok(exe, "logits", "--hash", "--tokens", ids(first), env=dict(os.environ, INGOT_EMULATOR_ORDER=order))
+        if [line.split()[-1] for line in result.text.splitlines()] != alone:
+            raise Failure(f"bits depend on the order of blocks ({order})")
+    refused(exe, "logits", "--tokens", "1", words=("INGOT_EMULATOR_ORDER", "expected forward, reverse or a number"),
+            env=dict(os.environ, INGOT_EMULATOR_ORDER="sideways"))
+
+
+def check_verbs():
+    exe = compiled("qwen3", TARGET)
+    ok(exe, "selftest")
+    if "cuda-emulated" not in ok(exe, "info").text:
+        raise Failure("info does not name the variant")
+    trace = scratch("trace")
+    # Whoever listens to ops meets all workers, of whom one launches.
+    ok(compiled("qwen3", TARGET, "--no-fuse"), "logits", "--tokens", "1,2,3", "--trace", trace, "--threads", 3)
+    if not any("q_proj" in name for name in os.listdir(trace)):
+        raise Failure(f"a trace without q_proj: {sorted(os.listdir(trace))[:5]}")
+
+
+def check_refusals():
+    model, before = case_model("qwen3"), set(os.listdir(folder()))
+    for arguments, words in (
+            (("--target=cuda-emulated", "--target-cpu=x86-64-v4", "-o", scratch("x")), ("--target-cpu", "portable")),
+            (("--target=cuda-emulated", "--attention=naive", "-o", scratch("x")), ("--attention", "tiled")),
+            (("--target=cuda-emulated", "--cuda-arch=sm_90", "-o", scratch("x")), ("--cuda-arch", "no architecture")),
+            (("--target=cuda", "-o", scratch("x")), ("--target=cuda: executables are not supported yet",)),
+            (("--target=cuda", "--emit=loops"), ("--emit", "gpu", "loops")),
+            (("--target=cuda-emulated", "--emit=ptx"), ("--emit", "ptx")),
+            (("--emit=gpu",), ("--emit", "gpu")),
+            (("--target=gpu", "-o", scratch("x")), ("--target", "cuda-emulated")),
+            (("--target=cuda", "--emit=ptx", "--cuda-arch=sm_75"), ("--cuda-arch", "sm_80")),
+            (("--target=cuda", "--emit=ptx", "--cuda-arch=sm_90,sm_90"), ("--cuda-arch", "once"))):
+        refused(INGOTC, model, *arguments, codes=(2,), words=words)
+    if run(INGOTC, model, "--target=cuda", "--emit=ptx", "--cuda-arch=sm_899").code != 1:
+        raise Failure("an architecture that LLVM does not know was not refused")
+    if set(os.listdir(folder())) != before:
+        raise Failure("a refusal left a file behind")
+
+
+def main():
+    try:
+        for check in (check_refusals, check_verbs, check_one_result, check_as_stored, check_goldens):
+            check()
+    except Failure as e:
+        print(f"failed: {e}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,272 @@
+// A GPU's kernels, run by the emulator: against the evaluator within a bound, against themselves in bits, and with
+// faults planted in them, which must be found.
+#include "StepChecks.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace ingot;
+using namespace ingot::test;
+
+namespace {
+
+struct Case {
+  std::string name;
+  DecoderShape shape;
+  bool fuse = true;
+  size_t tokens = 70;
+};
+
+std::ostream &operator<<(std::ostream &os, const Case &c) { return os << c.name; }
+
+/// Each storage type of weights and of the cache, then a case for each thing that kernels are specialised for.
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  const char *types[][2] = {{"f32", "f32"}, {"bf16", "f16"}, {"f16", "bf16"}};
+  for (auto [weights, cache] : types) {
+    DecoderShape shape;
+    shape.weights = weights;
+    shape.cache = cache;
+    cases.push_back({std::string("weights_") + weights + "_cache_" + cache, shape});
+  }
+  auto add = [&](const char *name, auto change, size_t tokens = 70, bool fuse = true) {
+    DecoderShape shape;
+    shape.cache = "f32";
+    change(shape);
+    cases.push_back({name, shape, fuse, tokens});
+  };
+  add("unfused", [](DecoderShape &s) { s.interleaved = true; }, 70, false);
+  add("unfused_normed", [](DecoderShape &s) { s.qkNorm = true; }, 70, false);
+  add("window", [](DecoderShape &s) { s.window = 20; }, 140);
+  // More than one split of 512 positions.
+  auto small = [](DecoderShape &s) {
+    s.hidden = 16;
+    s.intermediate = 16;
+    s.runs = {1};
+  };
+  add("long_context", small, 600);
+  add(
+      "long_context_window",
+      [&](DecoderShape &s) {
+        small(s);
+        s.window = 530;
+      },
+      600);
+  add("normed", [](DecoderShape &s) { s.qkNorm = true; });
+  add("biases", [](DecoderShape &s) { s.bias = true; });
+  add("interleaved_normed_untied", [](DecoderShape &s) {
+    s.interleaved = s.qkNorm = true;
+    s.tied = false;
+    s.headDim = 70;
+  });
+  add("long_factors", [](DecoderShape &s) { s.longRope = true; });
+  add("no_groups", [](DecoderShape &s) {
+    s.heads = s.kvHeads = 2;
+    s.headDim = 128;
+  });
+  // More query heads of a kv head than a block takes.
+  add("many_groups", [](DecoderShape &s) {
+    s.heads = 20;
+    s.kvHeads = 1;
+    s.headDim = 2;
+  });
+  add("odd_features", [](DecoderShape &s) {
+    s.hidden = 45;
+    s.intermediate = 77;
+    s.vocab = 65;
+  });
+  add("few_features", [](DecoderShape &s) {
+    s.hidden = 3;
+    s.intermediate = 5;
+    s.heads = s.kvHeads = 1;
+    s.headDim = 2;
+    s.vocab = 3;
+  });
+  add("alternating_kinds", [](DecoderShape &s) {
+    s.runs = {1, 2, 1};
+    s.window = 33;
+  });
+  return cases;
+}
+
+class EmulatedStep : public testing::TestWithParam<Case> {};
+
+Build emulated(bool fuse = true) {
+  Build build;
+  build.fuse = fuse;
+  build.emulated = true;
+  return build;
+}
+
+} // namespace
+
+TEST_P(EmulatedStep, MatchesEvaluatorAndItself) {
+  const Case &c = GetParam();
+  CompiledModel model(decoderText(c.shape), emulated(c.fuse));
+  model.longRegime = c.shape.longRope;
+  std::vector<int32_t> ids = someTokens(c.tokens, c.shape.vocab, 1);
+  Logits whole = model.logits(0, ids, ids.size());
+  ASSERT_EQ(model.fault, "");
+  matchesEvaluator(model, ids, whole, c.shape.cache.c_str());
+  oneResultInBatch(model, ids, whole, c.shape.vocab);
+  ASSERT_EQ(model.fault, "");
+  // Token by token, in chunks, and with blocks in another order.
+  for (auto [chunk, order] : {std::pair<size_t, const char *>{c.tokens > 200 ? 97 : 1, "reverse"}, {17, "5"}}) {
+    model.reset();
+    model.emulatorOrder = order;
+    expectSameBits(whole, model.logits(0, ids, chunk), order);
+    ASSERT_EQ(model.fault, "");
+  }
+  model.reset();
+  auto best = model.argmax({{0, ids}});
+  for (size_t row = 0; row < best.size(); ++row) {
+    auto expected = std::max_element(whole[row].begin(), whole[row].end());
+    EXPECT_EQ(best[row].first, expected - whole[row].begin());
+    EXPECT_EQ(best[row].second, *expected);
+  }
+  ASSERT_EQ(model.fault, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, EmulatedStep, testing::ValuesIn(allCases()),
+                         [](const auto &info) { return info.param.name; });
+
+namespace {
+
+/// Every op of a kind in the kernels, in order.
+template <typename Op>
+std::vector<Op> allOf(mlir::ModuleOp module) {
+  std::vector<Op> ops;
+  for (auto kernels : module.getOps<mlir::gpu::GPUModuleOp>())
+    kernels.walk([&](Op op) { ops.push_back(op); });
+  return ops;
+}
+
+std::string kernelOf(mlir::Operation *op) { return op->getParentOfType<mlir::gpu::GPUFuncOp>().getName().str(); }
+
+} // namespace
+
+// As on the CPU: a row with a logit that is not a number has no largest one. Here one thread of many reads it.
+TEST(EmulatedArgmax, IsNotANumberWhereALogitIsNone) {
+  Build build = emulated();
+  build.sabotage = [](mlir::ModuleOp module) {
+    for (auto load : allOf<mlir::LLVM::LoadOp>(module)) {
+      auto loop = load->getParentOfType<mlir::scf::ForOp>();
+      if (kernelOf(load) != "argmax" || !loop)
+        continue;
+      mlir::OpBuilder builder(load);
+      builder.setInsertionPointAfter(load);
+      mlir::Location loc = load.getLoc();
+      mlir::Value fifth = mlir::arith::ConstantIndexOp::create(builder, loc, 5);
+      mlir::Value isFifth =
+          mlir::arith::CmpIOp::create(builder, loc, mlir::arith::CmpIPredicate::eq, loop.getInductionVar(), fifth);
+      mlir::Value none = mlir::arith::ConstantFloatOp::create(builder, loc, builder.getF32Type(),
+                                                              llvm::APFloat::getNaN(llvm::APFloat::IEEEsingle()));
+      auto chosen = mlir::arith::SelectOp::create(builder, loc, isFifth, none, load);
+      load.getResult().replaceAllUsesExcept(chosen, chosen);
+    }
+  };
+  CompiledModel model(decoderText({}), build);
+  auto best = model.argmax({{0, {3, 1, 4}}});
+  ASSERT_EQ(model.fault, "");
+  ASSERT_EQ(best.size(), 3u);
+  for (auto [id, value] : best)
+    EXPECT_TRUE(std::isnan(value)) << id << " " << value;
+}
+
+//----------------------------------------------------------------------------------------------------------------------
+// Planted faults
+//----------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The shape for planted faults: norms of heads, two blocks of positions, and more rows than one tile.
+DecoderShape faultyShape() {
+  DecoderShape shape;
+  shape.cache = "f32";
+  shape.qkNorm = true;
+  shape.runs = {1};
+  return shape;
+}
+
+/// What the emulator says of a step with changed kernels.
+std::string faultOf(std::function<void(mlir::ModuleOp)> sabotage) {
+  Build build = emulated();
+  build.sabotage = std::move(sabotage);
+  CompiledModel model(decoderText(faultyShape()), build);
+  model.argmax({{0, someTokens(80, faultyShape().vocab, 3)}});
+  return model.fault;
+}
+
+} // namespace
+
+// Each barrier of each kernel that runs is needed, and its lack is seen as a race.
+TEST(PlantedFaults, MissingBarrier) {
+  std::vector<std::string> kernels;
+  ASSERT_EQ(faultOf([&](mlir::ModuleOp module) {
+              for (auto barrier : allOf<mlir::gpu::BarrierOp>(module))
+                kernels.push_back(kernelOf(barrier));
+            }),
+            "");
+  size_t found = 0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const std::string &kernel = kernels[i];
+    // Of a linear, tiles of one row are for steps of one row, which this is not.
+    if (kernel.ends_with("_rows1"))
+      continue;
+    ++found;
+    std::string fault = faultOf([&](mlir::ModuleOp module) { allOf<mlir::gpu::BarrierOp>(module)[i].erase(); });
+    EXPECT_NE(fault.find("kernel " + kernel), std::string::npos) << i << " " << kernel << ": " << fault;
+    EXPECT_NE(fault.find("shared memory"), std::string::npos) << i << " " << kernel << ": " << fault;
+  }
+  EXPECT_GE(found, 14u);
+}
+
+// The loops of a kernel go one too far.
+TEST(PlantedFaults, OffByOneBound) {
+  for (const char *kernel :
+       {"rms_norm", "add_rms_norm", "embedding", "linear", "rope_append", "select_rows", "argmax"}) {
+    std::string fault = faultOf([&](mlir::ModuleOp module) {
+      for (auto loop : allOf<mlir::scf::ForOp>(module)) {
+        std::string name = kernelOf(loop);
+        if (name.find(kernel) == std::string::npos || name.ends_with("_rows1"))
+          continue;
+        mlir::OpBuilder builder(loop);
+        mlir::Value one = mlir::arith::ConstantIndexOp::create(builder, loop.getLoc(), 1);
+        mlir::Value more = mlir::arith::AddIOp::create(builder, loop.getLoc(), loop.getUpperBound(), one);
+        loop.setUpperBound(more);
+      }
+    });
+    EXPECT_NE(fault.find(kernel), std::string::npos) << kernel << ": " << fault;
+    EXPECT_NE(fault.find(", which has "), std::string::npos) << kernel << ": " << fault;
+  }
+}
+
+// A shuffle whose mask holds half of the warp that runs it.
+TEST(PlantedFaults, WrongMask) {
+  std::string fault = faultOf([](mlir::ModuleOp module) {
+    auto shuffle = allOf<mlir::gpu::ShuffleOp>(module).front();
+    mlir::OpBuilder builder(shuffle);
+    mlir::Value half = mlir::arith::ConstantIntOp::create(builder, shuffle.getLoc(), 16, 32);
+    shuffle.getWidthMutable().assign(half);
+  });
+  EXPECT_NE(fault.find("thread 16"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("0x0000ffff"), std::string::npos) << fault;
+}
+
+// A barrier that only some threads reach, before the end of a kernel.
+TEST(PlantedFaults, DivergentBarrier) {
+  std::string fault = faultOf([](mlir::ModuleOp module) {
+    auto end = allOf<mlir::gpu::ReturnOp>(module).front();
+    mlir::OpBuilder builder(end);
+    mlir::Location loc = end.getLoc();
+    mlir::Value thread = mlir::gpu::ThreadIdOp::create(builder, loc, mlir::gpu::Dimension::x);
+    mlir::Value some = mlir::arith::ConstantIndexOp::create(builder, loc, 100);
+    mlir::Value inside = mlir::arith::CmpIOp::create(builder, loc, mlir::arith::CmpIPredicate::ult, thread, some);
+    auto branch = mlir::scf::IfOp::create(builder, loc, inside, /*withElseRegion=*/false);
+    builder.setInsertionPointToStart(branch.thenBlock());
+    mlir::gpu::BarrierOp::create(builder, loc);
+  });
+  EXPECT_NE(fault.find("waits at barrier 0"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("thread 100 has ended"), std::string::npos) << fault;
+}
