@@ -10,6 +10,7 @@
 #include "ingot_rt/device.h"
 #include "support/error.h"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,8 @@ private:
   const ingot_rt_launch *current = nullptr;
   uint32_t block[3] = {0, 0, 0}, running = 0, done = 0;
   std::string faultText;
+  /// By name of an access: the argument that it went to. A guess that is checked.
+  std::array<uint32_t, 61> lastArguments = {};
 };
 
 } // namespace ingot::rt
