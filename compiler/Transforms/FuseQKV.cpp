@@ -58,7 +58,8 @@ struct FuseQKVPattern : OpRewritePattern<AttentionOp> {
     if (!inputs.key)
       return miss("no kv_append to the same layer of the cache before this attention");
     SmallVector<LinearOp, 3> products = {findProduct(inputs.query), findProduct(inputs.key), findProduct(inputs.value)};
-    for (auto [product, name] : llvm::zip(products, ArrayRef<StringRef>{"queries", "keys", "values"}))
+    const StringRef names[] = {"queries", "keys", "values"};
+    for (auto [product, name] : llvm::zip(products, names))
       if (!product)
         return miss(name + " do not come from a product of their own");
     if (products[0] == products[1] || products[0] == products[2] || products[1] == products[2])

@@ -28,7 +28,8 @@ struct PackParameters : ingot::impl::PackParametersPassBase<PackParameters> {
       auto storage = parameter->getAttrOfType<TypeAttr>(storageAttrName);
       if (!layout || !storage)
         continue;
-      types[parameter.getSymName()] = pack(parameter, layout, storage.getValue());
+      StringAttr name = parameter.getSymNameAttr(); // pack erases the parameter
+      types[name] = pack(parameter, layout, storage.getValue());
     }
     module.walk([&](WeightOp weight) {
       if (Type type = types.lookup(weight.getParameter()))

@@ -22,6 +22,8 @@ if(INGOT_SANITIZE)
   target_compile_options(ingot_compiler_flags INTERFACE -fsanitize=address,undefined -fno-sanitize=vptr,function
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(ingot_compiler_flags INTERFACE -fsanitize=address,undefined)
+  add_library(ingot_sanitizer_options OBJECT "${CMAKE_CURRENT_LIST_DIR}/sanitizer_options.cpp")
+  target_link_libraries(ingot_compiler_flags INTERFACE "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:ingot_sanitizer_options>>")
 endif()
 
 # ingot_add_library(NAME SOURCES ... [LINKS ...] [DEPENDS ...] [EXCEPTIONS] [NO_MLIR])
