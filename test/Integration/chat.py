@@ -323,6 +323,33 @@ class AtATerminal(unittest.TestCase):
         self.assertEqual(t.close(), 0)
         self.assertEqual(t.settings[6][termios.VEOF], b"\x04", "the terminal is left as it was found")
 
+    def test_stopped_and_continued(self):
+        t = Terminal("chat", "-n", 2, "--ignore-eos")
+        t.until("> ")
+        editing = termios.tcgetattr(t.fd)
+        t.type("hel")
+        t.until("hel")
+        os.kill(t.pid, signal.SIGSTOP)
+        cooked = termios.tcgetattr(t.fd)
+        cooked[3] |= termios.ICANON | termios.ECHO  # as a shell does, which has the terminal meanwhile
+        termios.tcsetattr(t.fd, termios.TCSANOW, cooked)
+        os.kill(t.pid, signal.SIGCONT)
+        t.until("> hel")  # drawn anew
+        self.assertEqual(termios.tcgetattr(t.fd)[:4], editing[:4])
+        t.type("lo\n")
+        t.until("> ")
+        self.assertEqual(t.close(), 0)
+        self.assertEqual(self.entries(), ["hello"])
+
+    def test_terminated(self):
+        t = Terminal("chat")
+        found = termios.tcgetattr(t.fd)
+        t.until("> ")
+        self.assertNotEqual(termios.tcgetattr(t.fd)[3], found[3])
+        os.kill(t.pid, signal.SIGTERM)
+        self.assertEqual(t.close(""), -signal.SIGTERM)
+        self.assertEqual(t.settings[3], found[3], "the terminal is left as it was found")
+
     def test_colours(self):
         for env, dims in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": None}, False)):
             with self.subTest(env):

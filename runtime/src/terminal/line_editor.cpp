@@ -20,7 +20,7 @@ namespace ingot::rt {
 
 namespace {
 
-volatile sig_atomic_t interrupts = 0, resized = 0;
+volatile sig_atomic_t interrupts = 0, resized = 0, resumed = 0;
 
 termios found; ///< the terminal as it was found
 bool foundIsKept = false;
@@ -46,7 +46,7 @@ void wake() {
   errno = before;
 }
 
-enum class Ready { Input, Interrupted, Resized };
+enum class Ready { Input, Interrupted, Resized, Resumed };
 
 /// Waits until stdin can be read (or is at its end) or a signal came.
 Ready waitForInput() {
@@ -56,6 +56,10 @@ Ready waitForInput() {
     if (resized != 0) {
       resized = 0;
       return Ready::Resized;
+    }
+    if (resumed != 0) {
+      resumed = 0;
+      return Ready::Resumed;
     }
     pollfd ready[2] = {{0, POLLIN, 0}, {wakeUp[0], POLLIN, 0}};
     if (poll(ready, 2, -1) < 0)
@@ -90,7 +94,7 @@ public:
         buffer.clear();
         return LineResult::Interrupted;
       }
-      if (ready == Ready::Resized)
+      if (ready != Ready::Input)
         continue;
       char bytes[4096];
       ssize_t count = ::read(0, bytes, sizeof bytes);
@@ -110,6 +114,9 @@ private:
   std::string buffer;
 };
 
+/// A character that no one means to type, for drawing prompt and line anew.
+constexpr wchar_t redraw = L'\036';
+
 /// The next character for libedit; 1, 0 at the end, -1 for an error or an interrupt.
 int nextCharacter(EditLine *editor, wchar_t *to) {
   char bytes[4];
@@ -120,6 +127,13 @@ int nextCharacter(EditLine *editor, wchar_t *to) {
     if (ready == Ready::Resized) {
       el_resize(editor);
       continue;
+    }
+    if (ready == Ready::Resumed) {
+      // Stopped and continued, as by Ctrl-Z and fg: the shell has given the terminal its own modes meanwhile.
+      el_set(editor, EL_PREP_TERM, 0);
+      el_set(editor, EL_PREP_TERM, 1);
+      *to = redraw;
+      return 1;
     }
     ssize_t got = read(0, bytes + count, 1);
     if (got < 0 && errno == EINTR)
@@ -169,14 +183,8 @@ unsigned char insertPasted(EditLine *editor, int) {
 class EditedLines : public LineSource {
 public:
   explicit EditedLines(std::string path) : path(std::move(path)) {
-    struct sigaction action = {};
-    openWakeUp();
-    action.sa_handler = [](int) {
-      resized = 1;
-      wake();
-    };
-    sigaction(SIGWINCH, &action, nullptr);
     foundIsKept = tcgetattr(0, &found) == 0;
+    catchSignals();
     editor = el_init("ingot", stdin, stdout, stderr);
     past = history_init();
     HistEvent event;
@@ -197,11 +205,11 @@ public:
     el_wset(editor, EL_GETCFN, nextCharacter);
     el_set(editor, EL_ADDFN, "ingot-line-feed", "Insert a line feed", insertLineFeed);
     el_set(editor, EL_ADDFN, "ingot-paste", "Insert pasted text", insertPasted);
-    const char *const bindings[][2] = {{"\\e^M", "ingot-line-feed"},  {"\\e^J", "ingot-line-feed"},
-                                       {"\\e[200~", "ingot-paste"},   {"^R", "em-inc-search-prev"},
-                                       {"^W", "ed-delete-prev-word"}, {"\\e[1;5C", "em-next-word"},
-                                       {"\\e[1;5D", "ed-prev-word"},  {"\\e[1~", "ed-move-to-beg"},
-                                       {"\\e[4~", "ed-move-to-end"},  {"\\e[3~", "ed-delete-next-char"}};
+    const char *const bindings[][2] = {
+        {"\\e^M", "ingot-line-feed"}, {"\\e^J", "ingot-line-feed"},     {"\\e[200~", "ingot-paste"},
+        {"^^", "ed-redisplay"},       {"^R", "em-inc-search-prev"},     {"^W", "ed-delete-prev-word"},
+        {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"},     {"\\e[1~", "ed-move-to-beg"},
+        {"\\e[4~", "ed-move-to-end"}, {"\\e[3~", "ed-delete-next-char"}};
     for (const auto &[key, command] : bindings)
       el_set(editor, EL_BIND, key, command, nullptr);
     if (this->path.empty())
@@ -253,6 +261,29 @@ public:
   }
 
 private:
+  static void catchSignals() {
+    openWakeUp();
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      resized = 1;
+      wake();
+    };
+    sigaction(SIGWINCH, &action, nullptr);
+    action.sa_handler = [](int) {
+      resumed = 1;
+      wake();
+    };
+    sigaction(SIGCONT, &action, nullptr);
+    // Who ends the program otherwise gets the terminal back too.
+    action.sa_handler = [](int signal) {
+      restoreTerminal();
+      raise(signal); // once more, with its usual effect
+    };
+    action.sa_flags = SA_RESETHAND;
+    sigaction(SIGTERM, &action, nullptr);
+    sigaction(SIGHUP, &action, nullptr);
+  }
+
   static void bracketedPaste(bool on) {
     fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
     fflush(stdout);
