@@ -43,7 +43,7 @@ public:
     if (!isConvertible(tensor->dtype))
       return inputError(tensor->file, "tensor " + stored(*tensor) + ": elements of type " +
                                           elementKindName(tensor->dtype) +
-                                          " are not weights; expected F32, F16 or BF16");
+                                          " are not weights; expected F64, F32, F16 or BF16");
     anyF64 |= tensor->dtype == ElementKind::F64;
     take(*tensor, parameter);
     return tensor;

@@ -38,6 +38,13 @@ static std::string jsonText(const Json &value) {
                                : quote(value.dump(-1, ' ', true, Json::error_handler_t::replace));
 }
 
+/// The value of data_offsets: with its numbers where there are two.
+static std::string offsetsText(const Json &value) {
+  if (!value.is_array() || value.size() != 2 || value[0].is_structured() || value[1].is_structured())
+    return jsonText(value);
+  return "[" + jsonText(value[0]) + ", " + jsonText(value[1]) + "]";
+}
+
 /// The shape of an entry: an array of integers from 0 on.
 static Error readShape(StringRef file, HeaderEntry &entry, const Json &shape) {
   if (!shape.is_array())
@@ -85,7 +92,8 @@ static Expected<HeaderEntry> readEntry(StringRef file, const std::string &name, 
     return std::move(error);
   if (!offsets->is_array() || offsets->size() != 2 || !(*offsets)[0].is_number_unsigned() ||
       !(*offsets)[1].is_number_unsigned())
-    return entryError(file, name, "its data_offsets are " + jsonText(*offsets) + "; expected two integers from 0 on");
+    return entryError(file, name,
+                      "its data_offsets are " + offsetsText(*offsets) + "; expected two integers from 0 to 2^64 - 1");
   entry.begin = (*offsets)[0].get<uint64_t>();
   entry.end = (*offsets)[1].get<uint64_t>();
   std::string place = "data_offsets [" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";

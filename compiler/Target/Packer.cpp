@@ -6,8 +6,12 @@
 #include "ingot_rt/abi.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
+#include <algorithm>
 #include <atomic>
+#include <cfloat>
+#include <cmath>
 #include <mutex>
 #include <thread>
 
@@ -69,6 +73,22 @@ static uint16_t toBF16(float value) {
 
 static uint16_t toF16(float value) { return bit_cast<uint16_t>(static_cast<_Float16>(value)); }
 
+/// Where the first value lies that is finite and beyond the range of `type`: bfloat16 or float16 would hold an infinity
+/// in its place.
+static std::optional<size_t> firstBeyond(Type type, ArrayRef<float> values) {
+  if (!type.isBF16() && !type.isF16())
+    return std::nullopt;
+  // The least magnitudes that round to infinity: the largest finite value and half of its last digit.
+  float limit = type.isBF16() ? 0x1.ffp127f : 65520.0f;
+  auto beyond = [=](float value) { return std::fabs(value) >= limit && std::fabs(value) <= FLT_MAX; };
+  bool any = false; // without a way out, so that it stays vector code: hardly any tensor has one
+  for (float value : values)
+    any |= beyond(value);
+  if (!any)
+    return std::nullopt;
+  return std::find_if(values.begin(), values.end(), beyond) - values.begin();
+}
+
 static void roundTo(Type type, MutableArrayRef<float> values) {
   if (type.isBF16())
     for (float &value : values)
@@ -76,6 +96,23 @@ static void roundTo(Type type, MutableArrayRef<float> values) {
   else if (type.isF16())
     for (float &value : values)
       value = static_cast<float>(static_cast<_Float16>(value));
+}
+
+/// The tensor that an element of a recipe's value comes from.
+static std::string sourceAt(Value value, int64_t layer, int64_t row, int64_t column) {
+  Operation *op = value.getDefiningOp();
+  if (auto source = dyn_cast<SourceOp>(op))
+    return instantiateSource(source.getName(), layer);
+  // Vectors are joined along their only dimension, all else by rows.
+  bool byRows = isa<StackOp>(op) || tensorType(value).getRank() > 1;
+  int64_t &at = byRows ? row : column;
+  for (Value input : op->getOperands().drop_back()) {
+    int64_t size = byRows ? rowCount(tensorType(input)) : rowSize(tensorType(input));
+    if (at < size)
+      return sourceAt(input, layer, row, column);
+    at -= size;
+  }
+  return sourceAt(op->getOperands().back(), layer, row, column);
 }
 
 static Error readSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow, int64_t rows,
@@ -133,7 +170,17 @@ Error readRecipeRows(Value value, int64_t layer, const Checkpoint &checkpoint, i
   auto convert = cast<ConvertOp>(op);
   if (Error error = readRecipeRows(convert.getInput(), layer, checkpoint, firstRow, rows, dst))
     return error;
-  roundTo(tensorType(value).getElementType(), dst);
+  Type type = tensorType(value).getElementType();
+  if (std::optional<size_t> at = firstBeyond(type, dst)) {
+    int64_t size = rowSize(tensorType(value)), row = firstRow + static_cast<int64_t>(*at) / size;
+    std::string name = sourceAt(convert.getInput(), layer, row, static_cast<int64_t>(*at) % size);
+    const TensorInfo *tensor = checkpoint.find(name);
+    return inputError(tensor ? StringRef(tensor->file) : "the checkpoint",
+                      "tensor '" + name + "': the value " + Twine(formatv("{0:e}", dst[*at]).str()) +
+                          " is beyond the range of " + (type.isF16() ? "f16" : "bf16") +
+                          "; expected weights that it holds, or --dtype=" + (type.isF16() ? "bf16 or f32" : "f32"));
+  }
+  roundTo(type, dst);
   return Error::success();
 }
 

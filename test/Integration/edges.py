@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import shutil
+import struct
 import subprocess
 import unittest
 
@@ -124,6 +126,30 @@ class Compiler(unittest.TestCase):
         refused(INGOTC, case_model("refuse-truncated"), "-o", exe, codes=(1,))
         with open(exe, encoding="utf-8") as f:
             self.assertEqual(f.read(), "old")
+
+    def test_a_weight_beyond_the_range_of_its_type(self):
+        """float16 and bfloat16 have no finite value for it: an infinity in its place would make every logit NaN."""
+        model, exe = scratch("beyond"), scratch("beyond.exe")
+        shutil.copytree(case_model("llama-bias"), model, dirs_exist_ok=True)
+        path = os.path.join(model, "model.safetensors")
+        with open(path, "rb") as f:
+            whole = bytearray(f.read())
+        start = 8 + struct.unpack("<Q", whole[:8])[0]
+        header = json.loads(whole[8:start])
+        # The last element of the second input of a concatenation by rows, and of one of vectors.
+        for name in ("model.layers.1.self_attn.k_proj.weight", "model.layers.1.self_attn.k_proj.bias"):
+            at = start + header[name]["data_offsets"][1] - 4
+            for dtype, largest, beyond in (("f16", 65519.0, -65520.0), ("bf16", 3.38e38, -3.4e38)):
+                with self.subTest(name, dtype=dtype):
+                    with open(path, "wb") as f:
+                        f.write(whole[:at] + struct.pack("<f", largest) + whole[at + 4:])
+                    ok(INGOTC, model, "-o", exe, f"--dtype={dtype}", "--selftest=none", "--target-cpu=x86-64-v3")
+                    os.remove(exe)
+                    with open(path, "wb") as f:
+                        f.write(whole[:at] + struct.pack("<f", beyond) + whole[at + 4:])
+                    refused(INGOTC, model, "-o", exe, f"--dtype={dtype}", "--selftest=none", "--target-cpu=x86-64-v3", codes=(1,),
+                            words=(path, f"'{name}'", f"beyond the range of {dtype}"))
+                    self.assertFalse(os.path.exists(exe))
 
     def test_parameters_of_a_shape(self):
         config = write_json(scratch("qwen3-0.6b/config.json"), QWEN3_06B)

@@ -17,6 +17,7 @@ import subprocess
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("USE_HUB_KERNELS", "0")  # transformers 5.25 else replaces layers by kernels from the hub, or asks for its package
 
 import numpy as np
 import torch

@@ -115,7 +115,8 @@ TEST(Safetensors, EntryFaults) {
 
 TEST(Safetensors, OffsetFaults) {
   expectText(entryError(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"), {"expected two integers"});
-  expectText(entryError(R"({"dtype":"F32","shape":[2],"data_offsets":[0,-8]})"), {"expected two integers"});
+  expectText(entryError(R"({"dtype":"F32","shape":[2],"data_offsets":[0,-8]})"),
+             {"its data_offsets are ['0', '-8']; expected two integers"});
   expectText(entryError(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), {"[8, 0] end before they begin"});
   expectText(entryError(R"({"dtype":"F32","shape":[1],"data_offsets":[0,8]})"),
              {"tensor 'w': data_offsets [0, 8] hold 8 bytes; expected 4 for F32 of shape [1]"});

@@ -5,6 +5,7 @@ Options of every architecture on small models whose weights tools/random_weights
 config.json, a prompt and a few rows of logits: float32, eager attention. GoldenTest.cpp compares.
 """
 import json, os, subprocess, sys, tempfile
+os.environ.setdefault("USE_HUB_KERNELS", "0")  # the plain modules, not kernels from the hub
 import torch
 import transformers
 
