@@ -41,6 +41,10 @@ Error OutputFile::fail(StringRef what) const {
 Expected<OutputFile> OutputFile::create(StringRef path) {
   if (sys::fs::is_directory(path))
     return createStringError(path + ": is a directory; expected the name of a file to write");
+  // The file is put in place whole, by renaming: a device or a pipe would be replaced by it.
+  sys::fs::file_status status;
+  if (!sys::fs::status(path, status) && sys::fs::exists(status) && !sys::fs::is_regular_file(status))
+    return createStringError(path + ": is a device, a pipe or a socket; expected the name of a file to write");
   StringRef folder = sys::path::parent_path(path);
   if (!folder.empty() && !sys::fs::is_directory(folder))
     return createStringError(path + ": the directory " + folder + " does not exist");

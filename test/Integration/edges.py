@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import stat
 import struct
 import subprocess
 import unittest
@@ -126,6 +127,30 @@ class Compiler(unittest.TestCase):
         refused(INGOTC, case_model("refuse-truncated"), "-o", exe, codes=(1,))
         with open(exe, encoding="utf-8") as f:
             self.assertEqual(f.read(), "old")
+
+    def test_the_output_replaces_no_input_and_no_device(self):
+        model = scratch("kept")
+        shutil.copytree(case_model("llama-gqa-tied"), model, dirs_exist_ok=True)
+        weights = os.path.join(model, "model.safetensors")
+        os.symlink("model.safetensors", os.path.join(model, "link"))
+        with open(weights, "rb") as f:
+            before = f.read()
+        for name in ("model.safetensors", "config.json", "link"):
+            with self.subTest(name):
+                refused(INGOTC, model, "-o", os.path.join(model, name), codes=(1,), words=(name, "is a file of the model"))
+        other = write_json(scratch("other/config.json"), QWEN3_06B)
+        refused(INGOTC, other, "--weights=random:1", "-o", other, codes=(1,), words=("is a file of the model",))
+        with open(weights, "rb") as f:
+            self.assertEqual(f.read(), before)
+        pipe = scratch("pipe")
+        os.mkfifo(pipe)
+        for arguments in ((), ("--emit=ingot",), ("--emit=obj",)):
+            with self.subTest(arguments):
+                refused(INGOTC, model, "-o", pipe, *arguments, codes=(1,), words=(pipe, "a pipe"))
+                self.assertTrue(stat.S_ISFIFO(os.stat(pipe).st_mode))
+        # Inside the directory, under a name of its own, an executable may lie, also in place of an older one.
+        for _ in range(2):
+            ok(INGOTC, model, "-o", os.path.join(model, "exe"), "--selftest=none", "--target-cpu=x86-64-v3")
 
     def test_a_weight_beyond_the_range_of_its_type(self):
         """float16 and bfloat16 have no finite value for it: an infinity in its place would make every logit NaN."""

@@ -25,9 +25,12 @@
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "tools/ingotc/Progress.h"
 #include "tools/ingotc/TextSections.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include <chrono>
@@ -74,6 +77,29 @@ private:
 };
 
 } // namespace
+
+/// Refuses an output that would replace a file of the model: the file that was named, or one that a directory of a
+/// model may have, whether this compilation reads it or not.
+static Error checkOutput(StringRef output, StringRef input) {
+  auto check = [&](StringRef file) -> Error {
+    if (!sys::fs::equivalent(output, file))
+      return Error::success();
+    return createStringError(output + ": is a file of the model" +
+                             (file == output ? Twine("") : " ('" + Twine(file) + "')") +
+                             ", which the output would replace; expected another name");
+  };
+  if (output.empty() || !sys::fs::exists(output))
+    return Error::success();
+  if (!sys::fs::is_directory(input))
+    return check(input);
+  std::error_code code;
+  for (sys::fs::directory_iterator entry(input, code), end; entry != end && !code; entry.increment(code))
+    if (is_contained({".json", ".safetensors", ".gguf", ".model", ".jinja", ".bin"},
+                     sys::path::extension(entry->path())))
+      if (Error error = check(entry->path()))
+        return error;
+  return Error::success();
+}
 
 static std::optional<ElementKind> elementKindOf(StorageType type) {
   switch (type) {
@@ -395,6 +421,9 @@ Error Compilation::run() {
   if (line.verbose && mlir::failed(enableRemarks(context)))
     return createStringError("remarks cannot be enabled");
   options = line.compile;
+  for (StringRef input : {StringRef(line.model), StringRef(line.weightsFrom)})
+    if (Error error = checkOutput(line.output, input))
+      return error;
   if (Error error = selectTargets())
     return error;
   if (Error error = import())
