@@ -212,11 +212,18 @@ private:
     else if (value->kind != JsonValue::Kind::Object)
       error = makeError("expected a JSON object");
     else {
-      if (const JsonValue *given = value->find("id"))
-        id = *given;
-      if (const JsonValue *cancelled = value->find("cancel"))
-        return cancel(*cancelled);
-      error = submit(*value, id);
+      const JsonValue *given = value->find("id"), *cancelled = value->find("cancel");
+      // Lists and objects have no text of their own to be told apart by, nor to be printed.
+      if ((given && given->kind >= JsonValue::Kind::Array) ||
+          (cancelled && cancelled->kind >= JsonValue::Kind::Array)) {
+        error = makeError("id: expected a string or a number, got a list or an object");
+      } else {
+        if (given)
+          id = *given;
+        if (cancelled)
+          return cancel(*cancelled);
+        error = submit(*value, id);
+      }
     }
     if (error)
       fail(id, error.message());

@@ -174,6 +174,10 @@ class Verbs(Case):
         self.assertIn("top-p: expected a number from 0 to 1, got 2", lines["6"]["error"])
         self.assertIn("empty", lines["7"]["error"])
         self.assertIn("8 of the requests failed", err)
+        # Ids that could not be told apart are refused, and none of them cancels another.
+        out, err = self.run_exe("generate", "--jsonl", code=1, stdin=b'{"id": [1], "tokens": [1], "n": 2}\n{"cancel": {"a": 2}}\n')
+        self.assertEqual([(l["id"], l["error"][:3]) for l in map(json.loads, out.splitlines())], [(None, "id:"), (None, "id:")])
+        self.assertIn("2 of the requests failed", err)
         # All lines are read before the first step, so the request is there and unfinished when it is cancelled.
         out, _ = self.run_exe("generate", "--jsonl", stdin=b'{"id": "a", "tokens": [1], "ignore_eos": true}\n{"cancel": "a"}\n')
         self.assertEqual(json.loads(out)["finish_reason"], "cancelled")
