@@ -315,8 +315,8 @@ void KernelEmulation::describe(LLVM::LLVMFuncOp kernel, LLVM::LLVMFuncOp thread,
   Value value = LLVM::ZeroOp::create(b, type);
   value = set(value, text(kernel.getSymName()), {0});
   value = set(value, LLVM::AddressOfOp::create(b, pointer, thread.getSymName()), {1});
-  for (auto [i, field] :
-       llvm::enumerate(std::initializer_list<size_t>{threads, sharedBytes, nameList.size(), constants.size()}))
+  const size_t sizes[] = {threads, sharedBytes, nameList.size(), constants.size()};
+  for (auto [i, field] : llvm::enumerate(sizes))
     value = set(value, i32(static_cast<uint32_t>(field)), {static_cast<int64_t>(2 + i)});
   value = set(value, LLVM::AddressOfOp::create(b, pointer, nameTable.getSymName()), {6});
   value = set(value, LLVM::AddressOfOp::create(b, pointer, constantTable.getSymName()), {7});
