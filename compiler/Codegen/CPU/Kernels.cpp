@@ -60,8 +60,8 @@ void Kernels::barrier(Emitter &e, Value barrier, Ix worker) {
 
 Ix Cache::headStart(Ix head) const { return (layer * kvHeads + head) * headElements(); }
 
-int64_t Cache::keyElements() const { return INGOT_RT_CACHE_BLOCK * headDim; }
+int64_t CacheShape::keyElements() const { return INGOT_RT_CACHE_BLOCK * headDim; }
 
-int64_t Cache::headElements() const { return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim()); }
+int64_t CacheShape::headElements() const { return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim()); }
 
-int64_t Cache::blockElements() const { return layers * kvHeads * headElements(); }
+int64_t CacheShape::blockElements() const { return layers * kvHeads * headElements(); }

@@ -41,8 +41,8 @@ struct Worker {
   mlir::Value barrier;
 };
 
-/// What a linear's function is specialised for.
-struct LinearShape {
+/// How the weights of a linear lie, for which its function is specialised.
+struct LinearWeights {
   /// f32, bf16 or f16, as the weights are stored.
   mlir::Type element;
   /// K is cut into INGOT_RT_K_SEGMENTS.
@@ -52,6 +52,10 @@ struct LinearShape {
   bool oddK = false;
   /// Gate and up in pairs of panels, SiLU(gate) * up as the result.
   bool gated = false;
+};
+
+/// What a linear's function is specialised for.
+struct LinearShape : LinearWeights {
   /// The largest feature of each row instead of all of them.
   bool argmax = false;
 };
@@ -74,24 +78,29 @@ struct LinearOperands {
   Ix n, k, rows;
 };
 
-/// The cache as kernels see it.
-struct Cache {
-  /// Memref of all blocks' elements.
-  mlir::Value memory;
+/// Sizes of the cache; its layout is that of ingot_rt/abi.h.
+struct CacheShape {
   /// f32, bf16 or f16.
   mlir::Type element;
   int64_t layers = 0, kvHeads = 0, headDim = 0;
-  /// Which of the layers.
-  Ix layer;
 
   /// Features of a position's values in memory.
   int64_t paddedHeadDim() const { return (headDim + lanes - 1) / lanes * lanes; }
-  /// Elements from the start of a block to the keys of head `head`, of a head's
-  /// keys and of a whole block.
-  Ix headStart(Ix head) const;
+  /// Elements of a head's keys, of a head and of a whole block.
   int64_t keyElements() const;
   int64_t headElements() const;
   int64_t blockElements() const;
+};
+
+/// The cache as kernels see it.
+struct Cache : CacheShape {
+  /// Memref of all blocks' elements.
+  mlir::Value memory;
+  /// Which of the layers.
+  Ix layer;
+
+  /// Elements from the start of a block to the keys of head `head`.
+  Ix headStart(Ix head) const;
 };
 
 /// RoPE as kernels see it: cosines and sines of each token,

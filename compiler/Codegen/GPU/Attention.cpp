@@ -42,7 +42,7 @@ namespace {
 /// The body of the kernel.
 struct AttentionKernel {
   DeviceEmitter &d;
-  const DeviceAttention &shape;
+  const cpu::AttentionShape &shape;
   const DeviceCache &cache;
   int64_t group, heads;
 
@@ -227,7 +227,7 @@ void AttentionKernel::emit() {
   });
 }
 
-void DeviceKernels::attention(cpu::Emitter &e, const DeviceAttention &shape, const DeviceBatch &batch,
+void DeviceKernels::attention(cpu::Emitter &e, const cpu::AttentionShape &shape, const DeviceBatch &batch,
                               const DeviceCache &cache, DeviceRows query, DeviceRows result) {
   SmallVector<Argument> arguments = {{"positions", batch.positions},
                                      {"sequences", batch.sequences},

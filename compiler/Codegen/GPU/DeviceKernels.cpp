@@ -16,10 +16,6 @@ using namespace mlir;
 
 namespace ingot::gpu {
 
-int64_t DeviceCache::keyElements() const { return INGOT_RT_CACHE_BLOCK * headDim; }
-
-int64_t DeviceCache::headElements() const { return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim()); }
-
 void DeviceKernels::emitKernel(StringRef name, ArrayRef<Argument> arguments, function_ref<void(DeviceEmitter &)> body) {
   MLIRContext *context = device.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(device.getBody());

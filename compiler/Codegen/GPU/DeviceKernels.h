@@ -15,6 +15,7 @@
 #ifndef INGOT_COMPILER_CODEGEN_GPU_DEVICEKERNELS_H
 #define INGOT_COMPILER_CODEGEN_GPU_DEVICEKERNELS_H
 
+#include "compiler/Codegen/CPU/Kernels.h"
 #include "compiler/Codegen/GPU/DeviceEmitter.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <optional>
@@ -46,18 +47,10 @@ struct DeviceBatch {
   Ix tokenCount, rowCount, blockTableStride;
 };
 
-/// The cache; layouts are those of ingot_rt/abi.h.
-struct DeviceCache {
+/// The cache, and which of its layers.
+struct DeviceCache : cpu::CacheShape {
   HostMemory memory;
-  mlir::Type element;
-  int64_t layers = 0, kvHeads = 0, headDim = 0;
   Ix layer;
-
-  int64_t paddedHeadDim() const { return (headDim + cpu::lanes - 1) / cpu::lanes * cpu::lanes; }
-  /// Elements of a head's keys, of a head and of a block.
-  int64_t keyElements() const;
-  int64_t headElements() const;
-  int64_t blockElements() const { return layers * kvHeads * headElements(); }
 };
 
 /// Cosines and sines of each token: [token][2][halfPadded].
@@ -66,27 +59,17 @@ struct DeviceRotary {
   bool interleaved = false;
   int64_t headDim = 0;
 
-  int64_t halfPadded() const { return (headDim / 2 + cpu::lanes - 1) / cpu::lanes * cpu::lanes; }
+  int64_t halfPadded() const { return cpu::Rotary::halfPadded(headDim); }
 };
 
 /// A product: result = input W^T (+ bias) (gated) (+ residual).
-struct DeviceLinear {
-  mlir::Type element;
-  bool segmented = false, gated = false, oddK = false;
+struct DeviceLinear : cpu::LinearWeights {
   DeviceRows input, result;
   HostMemory weights;
   std::optional<HostMemory> bias;
   std::optional<DeviceRows> residual;
   /// Features of the result (of one matrix), of the input, and rows.
   Ix n, k, rows;
-};
-
-/// An attention's constants.
-struct DeviceAttention {
-  int64_t heads = 0;
-  float scale = 1;
-  /// Positions that a query sees, its own included; 0: all before it.
-  int64_t window = 0;
 };
 
 /// What each launch is told beside its kernel's arguments.
@@ -128,7 +111,7 @@ public:
   void qkNormRopeAppend(cpu::Emitter &e, const DeviceBatch &batch, const DeviceCache &cache, const DeviceRotary &rotary,
                         DeviceRows query, DeviceRows key, DeviceRows value, std::optional<HostMemory> queryNorm,
                         std::optional<HostMemory> keyNorm, float eps, DeviceRows result, int64_t heads);
-  void attention(cpu::Emitter &e, const DeviceAttention &shape, const DeviceBatch &batch, const DeviceCache &cache,
+  void attention(cpu::Emitter &e, const cpu::AttentionShape &shape, const DeviceBatch &batch, const DeviceCache &cache,
                  DeviceRows query, DeviceRows result);
 
 private:
