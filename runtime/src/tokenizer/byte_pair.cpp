@@ -144,8 +144,10 @@ void BytePairEncoder::merge(std::string_view text) {
   // Below some length, looking through all pairs beats keeping them in a queue.
   if (symbols.size() <= 48)
     mergeFew();
+  else if (symbols.size() < UINT32_MAX)
+    mergeMany(chain);
   else
-    mergeMany();
+    mergeMany(longChain);
   const size_t count = ids.size() - before;
   if (entry && count <= std::size(entry->ids)) {
     entry->length = static_cast<uint8_t>(text.size());
@@ -185,29 +187,31 @@ void BytePairEncoder::mergeFew() {
 
 /// The same with a queue of merges, n log n in the piece's length at worst. An entry is out of date if the pair that
 /// stands at its position now has another rank or none.
-void BytePairEncoder::mergeMany() {
-  const size_t count = symbols.size();
+template <typename Position>
+void BytePairEncoder::mergeMany(Chain<Position> &chain) {
+  auto &links = chain.links;
+  const auto count = static_cast<Position>(symbols.size());
   links.resize(count);
-  auto offer = [&](size_t at, size_t right) {
+  auto offer = [&](Position at, Position right) {
     if (const auto *merge = vocabulary.findMerge(symbols[at], symbols[right]))
-      queue.push(merge->rank, at);
+      chain.queue.push(merge->rank, at);
   };
-  for (size_t i = 0; i < count; ++i) {
+  for (Position i = 0; i < count; ++i) {
     links[i] = {i - 1, i + 1};
     if (i + 1 < count)
       offer(i, i + 1);
   }
   uint32_t rank;
-  size_t at;
-  while (queue.pop(rank, at)) {
-    size_t right = links[at].next;
-    if (symbols[at] == INGOT_RT_TOK_NONE || right >= count)
+  Position at;
+  while (chain.queue.pop(rank, at)) {
+    const Position right = links[at].next;
+    if (symbols[at] == none || right >= count)
       continue;
     const auto *merge = vocabulary.findMerge(symbols[at], symbols[right]);
     if (!merge || merge->rank != rank)
       continue;
     symbols[at] = merge->merged;
-    symbols[right] = INGOT_RT_TOK_NONE; // removed
+    symbols[right] = none; // removed
     links[at].next = links[right].next;
     if (links[at].next < count) {
       links[links[at].next].previous = at;
@@ -216,7 +220,7 @@ void BytePairEncoder::mergeMany() {
     if (links[at].previous < count)
       offer(links[at].previous, at);
   }
-  for (size_t i = 0; i < count; i = links[i].next)
+  for (Position i = 0; i < count; i = links[i].next)
     ids.push_back(static_cast<int32_t>(symbols[i]));
 }
 

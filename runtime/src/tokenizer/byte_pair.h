@@ -38,7 +38,10 @@ private:
   /// it is not empty.
   void merge(std::string_view text);
   void mergeFew();
-  void mergeMany();
+  template <typename Position>
+  struct Chain;
+  template <typename Position>
+  void mergeMany(Chain<Position> &chain);
 
   const ingot_rt_tok_header &header;
   Vocabulary vocabulary;
@@ -55,12 +58,18 @@ private:
   std::string affixed;
   /// mergeFew: the merge of symbols i and i+1, or null.
   std::vector<const ingot_rt_tok_merge_slot *> pairs;
-  /// mergeMany: the list of symbols that are left, and the merges to do.
-  struct Link {
-    size_t previous, next;
+  /// mergeMany: the list of symbols that are left, and the merges to do. Nearly every piece has less than 2^32 symbols,
+  /// and what is written for each of them is most of the time that it takes.
+  template <typename Position>
+  struct Chain {
+    struct Link {
+      Position previous, next;
+    };
+    std::vector<Link> links;
+    MergeQueue<Position> queue;
   };
-  std::vector<Link> links;
-  MergeQueue queue;
+  Chain<uint32_t> chain;
+  Chain<uint64_t> longChain;
 
   /// What short pieces became, by hash; made when there is much to encode.
   struct Memo {

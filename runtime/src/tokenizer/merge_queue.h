@@ -15,9 +15,10 @@ namespace ingot::rt {
 /// A priority queue of (rank, position), smallest first. A long piece has few ranks and finds the positions of one rank
 /// nearly in order, so each rank has a list that is in order and a heap for what comes late: a binary heap of all would
 /// cost a cache miss for every level.
+template <typename Position>
 class MergeQueue {
 public:
-  void push(uint32_t rank, size_t position) {
+  void push(uint32_t rank, Position position) {
     Bucket &bucket = bucketOf(rank);
     if (bucket.inOrder.empty() || bucket.inOrder.back() <= position) {
       bucket.inOrder.push_back(position);
@@ -28,7 +29,7 @@ public:
   }
 
   /// Takes the smallest out; false if there is none.
-  bool pop(uint32_t &rank, size_t &position) {
+  bool pop(uint32_t &rank, Position &position) {
     if (buckets.empty())
       return false;
     auto first = buckets.begin();
@@ -46,26 +47,40 @@ public:
     if (!left && bucket.late.empty()) {
       if (Recent &entry = recent[rank % std::size(recent)]; entry.bucket == &bucket)
         entry.bucket = nullptr;
-      buckets.erase(first);
+      bucket.inOrder.clear();
+      bucket.next = 0;
+      empty.push_back(buckets.extract(first));
     }
     return true;
   }
 
 private:
   struct Bucket {
-    std::vector<size_t> inOrder; ///< ascending; taken up to `next`
+    std::vector<Position> inOrder; ///< ascending; taken up to `next`
     size_t next = 0;
-    std::vector<size_t> late; ///< a heap
+    std::vector<Position> late; ///< a heap
   };
   Bucket &bucketOf(uint32_t rank) {
     Recent &entry = recent[rank % std::size(recent)];
     if (!entry.bucket || entry.rank != rank)
-      entry = {rank, &buckets[rank]};
+      entry = {rank, &find(rank)};
     return *entry.bucket;
   }
+  Bucket &find(uint32_t rank) {
+    auto found = buckets.lower_bound(rank);
+    if (found != buckets.end() && found->first == rank)
+      return found->second;
+    if (empty.empty())
+      return buckets.emplace_hint(found, rank, Bucket())->second;
+    auto node = std::move(empty.back());
+    empty.pop_back();
+    node.key() = rank;
+    return buckets.insert(found, std::move(node))->second;
+  }
 
-  /// Non-empty ones only.
+  /// Non-empty ones only; the empty ones keep their memory for the next rank.
   std::map<uint32_t, Bucket> buckets;
+  std::vector<typename std::map<uint32_t, Bucket>::node_type> empty;
   /// Where buckets are, for those that were pushed to last: runs of one
   /// character alternate between few ranks.
   struct Recent {
