@@ -23,7 +23,8 @@ if(INGOT_SANITIZE)
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   target_link_options(ingot_compiler_flags INTERFACE -fsanitize=address,undefined)
   add_library(ingot_sanitizer_options OBJECT "${CMAKE_CURRENT_LIST_DIR}/sanitizer_options.cpp")
-  target_link_libraries(ingot_compiler_flags INTERFACE "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:ingot_sanitizer_options>>")
+  target_link_libraries(ingot_compiler_flags INTERFACE
+    "$<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:$<TARGET_OBJECTS:ingot_sanitizer_options>>")
 endif()
 
 # ingot_add_library(NAME SOURCES ... [LINKS ...] [DEPENDS ...] [EXCEPTIONS] [NO_MLIR])
@@ -94,5 +95,6 @@ function(ingot_add_unit_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_test(NAME unit.${name} COMMAND ${name} ${ARG_ARGS})
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT})
+  # Freed memory is overwritten, so that who reads it still is seen without a sanitizer too.
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT MALLOC_PERTURB_=165)
 endfunction()
