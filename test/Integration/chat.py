@@ -349,6 +349,7 @@ class AtATerminal(unittest.TestCase):
         os.kill(t.pid, signal.SIGTERM)
         self.assertEqual(t.close(""), -signal.SIGTERM)
         self.assertEqual(t.settings[3], found[3], "the terminal is left as it was found")
+        self.assertTrue(t.all.endswith("\033[?2004l"), "pastes have marks still")
 
     def test_colours(self):
         for env, dims in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"TERM": None}, False)):

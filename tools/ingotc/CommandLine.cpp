@@ -196,8 +196,7 @@ static ArrayRef<Option> getOptions() {
   static const std::vector<Option> options = {
       {"-o", "FILE", "where the output goes; needed for an executable, else stdout", text(&CommandLine::output)},
       {"--emit", "STAGE",
-       "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default); of a GPU's code gpu, nvvm, ptx instead "
-       "of "
+       "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default); for GPUs gpu, nvvm, ptx instead of "
        "loops",
        parseEmit},
       {"--target", "cpu|cuda|cuda-emulated",

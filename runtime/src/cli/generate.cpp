@@ -214,8 +214,10 @@ private:
     else {
       const JsonValue *given = value->find("id"), *cancelled = value->find("cancel");
       // Lists and objects have no text of their own to be told apart by, nor to be printed.
-      if ((given && given->kind >= JsonValue::Kind::Array) ||
-          (cancelled && cancelled->kind >= JsonValue::Kind::Array)) {
+      auto isNested = [](const JsonValue *one) {
+        return one && (one->kind == JsonValue::Kind::Array || one->kind == JsonValue::Kind::Object);
+      };
+      if (isNested(given) || isNested(cancelled)) {
         error = makeError("id: expected a string or a number, got a list or an object");
       } else {
         if (given)

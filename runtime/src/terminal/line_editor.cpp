@@ -74,6 +74,7 @@ Ready waitForInput() {
 }
 
 constexpr int historyEntries = 1000;
+constexpr char pasteOff[] = "\033[?2004l"; ///< no marks around pasted text
 
 /// stdin as it is; an interrupt ends a read.
 class PlainLines : public LineSource {
@@ -276,6 +277,7 @@ private:
     sigaction(SIGCONT, &action, nullptr);
     // Who ends the program otherwise gets the terminal back too.
     action.sa_handler = [](int signal) {
+      [[maybe_unused]] ssize_t written = write(1, pasteOff, sizeof pasteOff - 1);
       restoreTerminal();
       raise(signal); // once more, with its usual effect
     };
@@ -285,7 +287,7 @@ private:
   }
 
   static void bracketedPaste(bool on) {
-    fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
+    fputs(on ? "\033[?2004h" : pasteOff, stdout);
     fflush(stdout);
   }
 
