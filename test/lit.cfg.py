@@ -21,8 +21,9 @@ config.environment["PATH"] = os.pathsep.join([build, config.llvm_tools, os.envir
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
-# Freed memory is overwritten, so that who reads it still is seen without a sanitizer too.
-config.environment["MALLOC_PERTURB_"] = "165"
+# Freed memory is overwritten (glibc does not where a thread keeps it), so that who reads it still is seen without a
+# sanitizer too.
+config.environment["GLIBC_TUNABLES"] = "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165"
 
 opt = os.path.join(build, "ingot-opt")
 if os.environ.get("INGOT_TEST_ROUNDTRIP", "0") not in ("", "0"):

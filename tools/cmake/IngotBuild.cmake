@@ -95,6 +95,7 @@ function(ingot_add_unit_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_test(NAME unit.${name} COMMAND ${name} ${ARG_ARGS})
-  # Freed memory is overwritten, so that who reads it still is seen without a sanitizer too.
-  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT MALLOC_PERTURB_=165)
+  # As in test/lit.cfg.py: who reads freed memory is seen.
+  set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT GLIBC_TUNABLES=glibc.malloc.tcache_count=0:glibc.malloc.perturb=165)
 endfunction()
