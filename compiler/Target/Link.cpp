@@ -97,8 +97,8 @@ Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, Str
   if (!text)
     return createStringError(text.getError(), Twine(list) + ": " + text.getError().message());
   std::vector<std::string> arguments = {"ld.lld",         "-static", "--gc-sections", "--build-id=none",
-                                        "--eh-frame-hdr", "-z",      "noexecstack",   "-o",
-                                        output.str()};
+                                        "--eh-frame-hdr", "-z",      "noexecstack",   "-z",
+                                        "norelro",        "-o",      output.str()};
   SmallVector<StringRef> lines;
   (*text)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   bool placed = false;

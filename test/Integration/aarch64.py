@@ -8,7 +8,7 @@ import shutil
 import struct
 import unittest
 
-from support import AARCH64, BUILD, INGOTC, case_model, compiled, emulated, hashes, ids, ok, refused, scratch
+from support import AARCH64, BUILD, INGOTC, case_model, compiled, emulated, hashes, ids, ok, refused, run, scratch
 
 BASELINE = ("--target-cpu=armv8-a",)
 VARIANTS = ["armv8-a", "armv8.2-a+dotprod", "armv8.2-a+dotprod+i8mm+bf16"]
@@ -71,6 +71,18 @@ class Variants(unittest.TestCase):
         self.assertIn("target-triple=aarch64-linux-gnu", info["build"])
         self.assertIn("aarch64-linux-gnu", ok(self.script, "info").text)
         self.assertEqual(ok(compiled("qwen3"), "info", "--json").json["target"], "x86_64-linux-gnu")
+
+    def test_cut_in_its_code(self):
+        with open(self.exe, "rb") as f:
+            head = f.read(1_000_000)
+        for size in (len(head), 65536, 4096):
+            cut = scratch("aarch64-cut")
+            with open(cut, "wb") as f:
+                f.write(head[:size])
+            os.chmod(cut, 0o755)
+            result = run(emulated(cut, "max"), "info")
+            self.assertEqual(result.code, 1, str(result))
+            self.assertRegex(result.err, rf"^error: .*truncated: expected at least \d+ bytes, the file has {size}\n$")
 
     def test_chosen_by_the_cpu(self):
         seen = set()

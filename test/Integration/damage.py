@@ -14,9 +14,25 @@ CASE = "llama-gqa-tied"
 VECTOR_MATH = os.path.join(ROOT, "compiler", "Codegen", "CPU", "VectorMath.cpp")
 
 
+def readelf(flag, exe):
+    return subprocess.run([os.path.join(LLVM_BIN, "llvm-readelf"), flag, exe], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def entry_end(exe):
+    """Where the code ends that a start needs before anything else (.ingot.entry), as an offset in the file."""
+    offset, size = re.search(r"\.ingot\.entry +PROGBITS +\w+ (\w+) (\w+)", readelf("-S", exe)).groups()
+    return int(offset, 16) + int(size, 16)
+
+
+def segments_end(exe):
+    """Where the last byte ends that is loaded when the program starts."""
+    return max(int(offset, 16) + int(size, 16)
+               for offset, size in re.findall(r"(?m)^ +LOAD +(\w+) +\w+ +\w+ +(\w+)", readelf("-l", exe)))
+
+
 def payload_start(exe):
     """Where the weights begin: the first multiple of 64 KiB behind the ELF file's own end (its section headers)."""
-    text = subprocess.run([os.path.join(LLVM_BIN, "llvm-readelf"), "-h", exe], stdout=subprocess.PIPE, text=True, check=True).stdout
+    text = readelf("-h", exe)
     offset, size, count = (int(re.search(name + r"\D*(\d+)", text).group(1))
                            for name in ("Start of section headers:", "Size of section headers:", "Number of section headers:"))
     return (offset + size * count + 65535) // 65536 * 65536
@@ -85,6 +101,16 @@ class Damage(unittest.TestCase):
                 result = run(exe, *verb)
                 self.assertEqual(result.code, 1, str(result))
                 self.assertRegex(result.err, r"error: .*(?i:truncat|cut|expected)")
+
+    def test_cut_in_its_code(self):
+        exe = self.copy("cut-in-code")
+        needed, first = segments_end(exe), entry_end(exe)
+        self.assertLess(first, 4096, "the entry is not in the file's first page")
+        for size in [needed - 1, *range((needed - 1) // 4096 * 4096, first, -4096), first]:
+            os.truncate(exe, size)
+            result = run(exe, "info")
+            self.assertEqual((result.code, result.text), (1, ""), f"{size} bytes: {result}")
+            self.assertEqual(result.err, f"error: {exe}: truncated: expected at least {needed} bytes, the file has {size}\n")
 
     def test_stripped(self):
         exe = self.copy("stripped")
