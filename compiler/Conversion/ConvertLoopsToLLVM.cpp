@@ -88,7 +88,7 @@ void EntryEmitter::check() {
   for (size_t reserved : {offsetof(ingot_rt_step_args, adapters), offsetof(ingot_rt_step_args, embeddings),
                           offsetof(ingot_rt_step_args, ancestors), offsetof(ingot_rt_step_args, communicator)})
     returnIf(differs(load(reserved, pointer), null), INGOT_RT_UNSUPPORTED);
-  if (module.getSymName() == emulatedVariantName)
+  if (module.getSymName() == emulatedVariantName || module.getSymName() == cudaVariantName)
     returnIf(
         LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::eq, load(offsetof(ingot_rt_step_args, launch), pointer), null),
         INGOT_RT_UNSUPPORTED);

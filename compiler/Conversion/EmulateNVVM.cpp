@@ -6,15 +6,13 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "compiler/Codegen/GPU/DeviceKernels.h"
+#include "compiler/Conversion/KernelDescriptions.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepArguments.h"
 #include "ingot_rt/abi.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Interfaces/DataLayoutInterfaces.h"
 #include "llvm/ADT/StringMap.h"
-#include <cstddef>
 
 namespace ingot {
 #define GEN_PASS_DEF_EMULATENVVMPASS
@@ -30,7 +28,7 @@ class KernelEmulation {
 public:
   KernelEmulation(mlir::gpu::GPUModuleOp device, ModuleOp host)
       : device(device), host(host), b(host.getLoc(), host.getContext()), layout(host),
-        pointer(LLVM::LLVMPointerType::get(host.getContext())) {}
+        pointer(LLVM::LLVMPointerType::get(host.getContext())), descriptions(host) {}
 
   LogicalResult run();
 
@@ -41,17 +39,15 @@ private:
   bool rewriteNVVM(Operation *op);
   void rewriteShuffle(NVVM::ShflOp op);
   void announce(Operation *op, Value address, Type type, bool isStore);
-  LogicalResult placeShared(LLVM::GlobalOp global);
   Type hostType(Type type) { return isa<LLVM::LLVMPointerType>(type) ? Type(pointer) : type; }
   /// Emits the function of one thread, which takes its arguments from memory.
   LLVM::LLVMFuncOp emitThread(LLVM::LLVMFuncOp kernel);
-  void describe(LLVM::LLVMFuncOp kernel, LLVM::LLVMFuncOp thread, Attribute names, uint32_t threads);
 
   Value i32(uint32_t value) {
     return LLVM::ConstantOp::create(b, b.getI32Type(), b.getI32IntegerAttr(static_cast<int32_t>(value)));
   }
   /// The address of a constant text of the host's module.
-  Value text(StringRef value);
+  Value text(StringRef value) { return descriptions.text(b, value); }
   /// A call of a function of the emulator.
   Value call(StringRef name, Type result, ValueRange operands);
 
@@ -60,10 +56,9 @@ private:
   ImplicitLocOpBuilder b;
   DataLayout layout;
   LLVM::LLVMPointerType pointer;
-  llvm::StringMap<std::string> texts;
-  /// Offsets of the kernel's variables in shared memory, by name; bytes of all.
-  llvm::StringMap<uint32_t> sharedOffsets;
-  uint32_t sharedBytes = 0;
+  KernelDescriptions descriptions;
+  /// Of the kernel's variables.
+  KernelDescriptions::SharedLayout shared;
   /// Names of the constant tables that the kernel reads.
   SmallVector<StringRef> constants;
 };
@@ -80,18 +75,6 @@ static std::string nameOf(Location loc) {
   if (auto site = dyn_cast<CallSiteLoc>(loc))
     return nameOf(site.getCallee());
   return "";
-}
-
-Value KernelEmulation::text(StringRef value) {
-  auto [entry, isNew] = texts.try_emplace(value, "ingot_text_" + std::to_string(texts.size()));
-  if (isNew) {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(host.getBody());
-    std::string bytes = value.str() + std::string(1, '\0');
-    LLVM::GlobalOp::create(b, LLVM::LLVMArrayType::get(b.getI8Type(), bytes.size()), /*isConstant=*/true,
-                           LLVM::Linkage::Internal, entry->second, b.getStringAttr(bytes));
-  }
-  return LLVM::AddressOfOp::create(b, pointer, entry->second);
 }
 
 Value KernelEmulation::call(StringRef name, Type result, ValueRange operands) {
@@ -177,19 +160,6 @@ bool KernelEmulation::rewriteNVVM(Operation *op) {
   return true;
 }
 
-/// A place in the block's shared memory for a variable.
-LogicalResult KernelEmulation::placeShared(LLVM::GlobalOp global) {
-  if (global.getValueOrNull())
-    return global.emitError("expected shared memory without a value");
-  uint64_t start = llvm::alignTo(sharedBytes, 16);
-  uint64_t end = start + layout.getTypeSize(global.getType());
-  if (end > UINT32_MAX)
-    return global.emitError("expected less than 2^32 bytes of shared memory");
-  sharedOffsets[global.getSymName()] = static_cast<uint32_t>(start);
-  sharedBytes = static_cast<uint32_t>(end);
-  return success();
-}
-
 LogicalResult KernelEmulation::rewriteOp(Operation *op) {
   b.setLoc(op->getLoc());
   b.setInsertionPoint(op);
@@ -202,10 +172,11 @@ LogicalResult KernelEmulation::rewriteOp(Operation *op) {
   }
   if (auto address = dyn_cast<LLVM::AddressOfOp>(op)) {
     auto global = device.lookupSymbol<LLVM::GlobalOp>(address.getGlobalName());
-    if (global && global.getAddrSpace() == static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared)) {
-      if (!sharedOffsets.contains(global.getSymName()) && failed(placeShared(global)))
+    if (global && KernelDescriptions::isShared(global)) {
+      FailureOr<uint32_t> offset = KernelDescriptions::place(shared, global, layout);
+      if (failed(offset))
         return failure();
-      Value at = call("ingot_rt_emulate_shared", pointer, {i32(sharedOffsets[global.getSymName()])});
+      Value at = call("ingot_rt_emulate_shared", pointer, {i32(*offset)});
       address.replaceAllUsesWith(at);
       address.erase();
       return success();
@@ -266,86 +237,31 @@ LLVM::LLVMFuncOp KernelEmulation::emitThread(LLVM::LLVMFuncOp kernel) {
   return thread;
 }
 
-/// Fills in the kernel's description, whose address its launches hand on.
-void KernelEmulation::describe(LLVM::LLVMFuncOp kernel, LLVM::LLVMFuncOp thread, Attribute names, uint32_t threads) {
-  std::string symbol = (ingot::gpu::kernelSymbolPrefix + kernel.getSymName()).str();
-  auto description = host.lookupSymbol<LLVM::GlobalOp>(symbol);
-  b.setInsertionPoint(description);
-  // A table of 8-byte fields as a constant of its own.
-  auto table = [&](StringRef name, Type type, function_ref<Value(Value)> fill) {
-    auto global = LLVM::GlobalOp::create(b, type, /*isConstant=*/true, LLVM::Linkage::Internal, name, Attribute(),
-                                         /*alignment=*/8);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(b.createBlock(&global.getInitializerRegion()));
-    LLVM::ReturnOp::create(b, fill(LLVM::ZeroOp::create(b, type)));
-    return global;
-  };
-  auto set = [&](Value into, Value value, ArrayRef<int64_t> position) -> Value {
-    return LLVM::InsertValueOp::create(b, into, value, position);
-  };
-  auto i64 = [&](uint64_t value) -> Value {
-    return LLVM::ConstantOp::create(b, b.getI64Type(), b.getI64IntegerAttr(static_cast<int64_t>(value)));
-  };
-  auto nameList = cast<ArrayAttr>(names);
-  auto nameTable = table(symbol + "_arguments", LLVM::LLVMArrayType::get(pointer, nameList.size()), [&](Value value) {
-    for (auto [i, name] : llvm::enumerate(nameList.getAsRange<StringAttr>()))
-      value = set(value, text(name), {static_cast<int64_t>(i)});
-    return value;
-  });
-  static_assert(sizeof(ingot_rt_constant) == 16, "an address and a size");
-  auto pair = LLVM::LLVMStructType::getLiteral(b.getContext(), {pointer, b.getI64Type()});
-  auto constantTable = table(symbol + "_constants", LLVM::LLVMArrayType::get(pair, constants.size()), [&](Value value) {
-    for (auto [i, name] : llvm::enumerate(constants)) {
-      auto global = host.lookupSymbol<LLVM::GlobalOp>(name);
-      value = set(value, LLVM::AddressOfOp::create(b, pointer, name), {static_cast<int64_t>(i), 0});
-      value = set(value, i64(layout.getTypeSize(global.getType())), {static_cast<int64_t>(i), 1});
-    }
-    return value;
-  });
-  static_assert(offsetof(ingot_rt_kernel, threads) == 16 && offsetof(ingot_rt_kernel, argument_names) == 32 &&
-                    sizeof(ingot_rt_kernel) == 48,
-                "the fields of a kernel's description, in order");
-  Type word = b.getI32Type();
-  auto type =
-      LLVM::LLVMStructType::getLiteral(b.getContext(), {pointer, pointer, word, word, word, word, pointer, pointer});
-  description.setGlobalType(type);
-  description.setLinkage(LLVM::Linkage::Internal);
-  description.setAlignment(8);
-  b.setInsertionPointToStart(b.createBlock(&description.getInitializerRegion()));
-  Value value = LLVM::ZeroOp::create(b, type);
-  value = set(value, text(kernel.getSymName()), {0});
-  value = set(value, LLVM::AddressOfOp::create(b, pointer, thread.getSymName()), {1});
-  const size_t sizes[] = {threads, sharedBytes, nameList.size(), constants.size()};
-  for (auto [i, field] : llvm::enumerate(sizes))
-    value = set(value, i32(static_cast<uint32_t>(field)), {static_cast<int64_t>(2 + i)});
-  value = set(value, LLVM::AddressOfOp::create(b, pointer, nameTable.getSymName()), {6});
-  value = set(value, LLVM::AddressOfOp::create(b, pointer, constantTable.getSymName()), {7});
-  LLVM::ReturnOp::create(b, value);
-}
-
 LogicalResult KernelEmulation::run() {
   // Tables first: the kernels' descriptions need them in the host's module.
   for (auto global : llvm::make_early_inc_range(device.getOps<LLVM::GlobalOp>())) {
-    if (global.getAddrSpace() == static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared))
+    if (KernelDescriptions::isShared(global))
       continue;
     b.setInsertionPointToStart(host.getBody());
     auto clone = cast<LLVM::GlobalOp>(b.clone(*global));
     clone.setAddrSpace(0);
   }
   for (auto kernel : llvm::make_early_inc_range(device.getOps<LLVM::LLVMFuncOp>())) {
-    Attribute names = kernel->getAttr(ingot::gpu::argumentNamesAttrName);
-    if (!names)
-      return kernel.emitError("expected a kernel, with the attribute '") << ingot::gpu::argumentNamesAttrName << "'";
-    sharedOffsets.clear();
-    sharedBytes = 0;
+    KernelFacts facts;
+    facts.arguments = KernelDescriptions::argumentsOf(kernel);
+    if (!facts.arguments)
+      return failure();
+    facts.threads = KernelDescriptions::threadsOf(kernel);
+    shared = {};
     constants.clear();
-    auto size = kernel->getAttrOfType<DenseI32ArrayAttr>(NVVM::NVVMDialect::getMaxntidAttrName());
-    uint32_t threads = size && !size.empty() ? size[0] : ingot::gpu::blockThreads;
     if (failed(rewrite(kernel)))
       return failure();
     kernel->moveBefore(host.getBody(), host.getBody()->end());
     b.setLoc(kernel.getLoc());
-    describe(kernel, emitThread(kernel), names, threads);
+    facts.thread = emitThread(kernel);
+    facts.sharedBytes = shared.bytes;
+    facts.constants = constants;
+    descriptions.describe(kernel.getLoc(), kernel.getSymName(), facts);
   }
   device.erase();
   return success();

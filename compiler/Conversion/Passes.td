@@ -62,8 +62,18 @@ def EmulateNVVMPass : Pass<"ingot-emulate-nvvm", "::mlir::ModuleOp"> {
   let description = [{
     Moves the kernels of `gpu.module @kernels` into the module of launches. Address spaces vanish: shared memory is asked
     for from the emulator by offset. Before each load and store stands a call that announces it, ops of NVVM become calls
-    (ingot_rt_emulate_* in ingot_rt/abi.h); an op that the emulator does not have is an error. Each kernel's
+    (ingot_rt_emulate_* in ingot_rt/device.h); an op that the emulator does not have is an error. Each kernel's
     `@ingot_kernel_<name>`, an ingot_rt_kernel, gets its contents.
+  }];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
+}
+
+def DetachKernelsPass : Pass<"ingot-detach-kernels", "::mlir::ModuleOp"> {
+  let summary = "launches without the kernels that a GPU has";
+  let description = [{
+    Input: stage `nvvm` of the target cuda. Each kernel's `@ingot_kernel_<name>` in the module of launches, an
+    ingot_rt_kernel, gets its contents, with no function for the emulator, and `gpu.module @kernels` goes: its code lies
+    in the fatbin.
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect"];
 }

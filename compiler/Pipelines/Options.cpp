@@ -26,6 +26,8 @@ llvm::StringRef ingot::getPhaseName(Phase phase) {
     return "nvvm";
   case Phase::PTX:
     return "ptx";
+  case Phase::SASS:
+    return "sass";
   case Phase::LLVM:
     return "llvm";
   case Phase::LLVMIR:
@@ -55,8 +57,8 @@ llvm::StringRef ingot::getTargetName(TargetKind target) {
 llvm::ArrayRef<Phase> ingot::getPhases(TargetKind target) {
   static constexpr Phase cpu[] = {Phase::Ingot,  Phase::Fused, Phase::Packed, Phase::Loops, Phase::LLVM,
                                   Phase::LLVMIR, Phase::Asm,   Phase::Obj,    Phase::Exe};
-  static constexpr Phase cuda[] = {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::GPU,
-                                   Phase::NVVM,  Phase::PTX,   Phase::Exe};
+  static constexpr Phase cuda[] = {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::GPU, Phase::NVVM, Phase::PTX,
+                                   Phase::SASS,  Phase::LLVM,  Phase::LLVMIR, Phase::Asm, Phase::Obj,  Phase::Exe};
   static constexpr Phase emulated[] = {Phase::Ingot, Phase::Fused,  Phase::Packed, Phase::GPU, Phase::NVVM,
                                        Phase::LLVM,  Phase::LLVMIR, Phase::Asm,    Phase::Obj, Phase::Exe};
   switch (target) {

@@ -22,7 +22,7 @@ enum class TargetKind { CPU, CUDA, CUDAEmulated };
 llvm::StringRef getTargetName(TargetKind target);
 
 /// What a compilation stops at. See DESIGN's table of phases.
-enum class Phase { Ingot, Fused, Packed, Loops, GPU, NVVM, PTX, LLVM, LLVMIR, Asm, Obj, Exe };
+enum class Phase { Ingot, Fused, Packed, Loops, GPU, NVVM, PTX, SASS, LLVM, LLVMIR, Asm, Obj, Exe };
 
 /// The phases of a target, in order.
 llvm::ArrayRef<Phase> getPhases(TargetKind target);

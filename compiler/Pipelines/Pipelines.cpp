@@ -86,8 +86,11 @@ void ingot::populateNVVMPipeline(OpPassManager &pm, const CompileOptions &) {
   kernels.addPass(createCSEPass());
 }
 
-void ingot::populateEmulatedPipeline(OpPassManager &pm, const CompileOptions &) {
-  pm.addPass(createEmulateNVVMPass());
+void ingot::populateLaunchesPipeline(OpPassManager &pm, const CompileOptions &options) {
+  if (options.target == TargetKind::CUDA)
+    pm.addPass(createDetachKernelsPass());
+  else
+    pm.addPass(createEmulateNVVMPass());
   pm.addPass(createConvertLoopsToLLVMPass());
 }
 
@@ -113,8 +116,9 @@ void ingot::registerPipelines() {
   PassPipelineRegistration<PipelineOptions>(
       "gpu-to-nvvm", "phase gpu to phase nvvm",
       [](OpPassManager &pm, const PipelineOptions &options) { populateNVVMPipeline(pm, options.toCompileOptions()); });
-  PassPipelineRegistration<PipelineOptions>("nvvm-to-llvm", "phase nvvm to phase llvm, for the emulator",
-                                            [](OpPassManager &pm, const PipelineOptions &options) {
-                                              populateEmulatedPipeline(pm, options.toCompileOptions());
-                                            });
+  PassPipelineRegistration<PipelineOptions>(
+      "nvvm-to-llvm", "phase nvvm to phase llvm, with the kernels for the emulator or, target=cuda, without",
+      [](OpPassManager &pm, const PipelineOptions &options) {
+        populateLaunchesPipeline(pm, options.toCompileOptions());
+      });
 }

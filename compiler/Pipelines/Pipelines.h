@@ -29,8 +29,8 @@ void populateLLVMPipeline(mlir::OpPassManager &pm, const CompileOptions &options
 void populateGPUPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
 /// gpu -> nvvm: the kernels in the NVVM dialect.
 void populateNVVMPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
-/// nvvm -> llvm for the emulator: kernels and launches as code of the host.
-void populateEmulatedPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
+/// nvvm -> llvm: launches as code of the host, and for the emulator the kernels too.
+void populateLaunchesPipeline(mlir::OpPassManager &pm, const CompileOptions &options);
 
 /// The options of the pipelines in ingot-opt: CompileOptions, as far as it decides what passes do.
 struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {

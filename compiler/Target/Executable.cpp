@@ -53,7 +53,7 @@ static Error linkObjects(const ExecutableInput &input, StringRef output) {
     return tables.takeError();
   if (Error error = files.add("ingot-model", *tables))
     return error;
-  return linkExecutable(files.get(), input.runtimeFolder, output);
+  return linkExecutable(files.get(), input.runtimeFolder, input.link, output);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #ifndef INGOT_COMPILER_TARGET_EXECUTABLE_H
 #define INGOT_COMPILER_TARGET_EXECUTABLE_H
 
+#include "compiler/Target/Link.h"
 #include "compiler/Target/ModelTables.h"
 #include "compiler/Target/Packer.h"
 #include "ingot_rt/image.h"
@@ -36,6 +37,7 @@ struct ExecutableInput {
   const Checkpoint *checkpoint = nullptr;
   std::vector<PayloadSection> sections;
   WeightsPlace place = WeightsPlace::Embedded;
+  LinkKind link = LinkKind::Static;
   std::string runtimeFolder; ///< findRuntime()
   std::string output;
 };

@@ -90,15 +90,28 @@ Expected<std::string> findRuntime(StringRef programPath, StringRef triple) {
   return folder.str().str();
 }
 
-Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, StringRef output) {
+static SmallString<256> linkList(StringRef runtimeFolder, LinkKind kind) {
   SmallString<256> list(runtimeFolder);
-  sys::path::append(list, "link.txt");
+  sys::path::append(list, kind == LinkKind::Static ? "link.txt" : "link-cuda.txt");
+  return list;
+}
+
+Error checkRuntime(StringRef runtimeFolder, LinkKind kind) {
+  if (SmallString<256> list = linkList(runtimeFolder, kind); !sys::fs::exists(list))
+    return createStringError(Twine(list) +
+                             ": the runtime that drives GPUs is missing; expected it for x86_64-linux-gnu");
+  return Error::success();
+}
+
+Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, LinkKind kind, StringRef output) {
+  SmallString<256> list = linkList(runtimeFolder, kind);
   ErrorOr<std::unique_ptr<MemoryBuffer>> text = MemoryBuffer::getFile(list);
   if (!text)
     return createStringError(text.getError(), Twine(list) + ": " + text.getError().message());
-  std::vector<std::string> arguments = {"ld.lld",         "-static", "--gc-sections", "--build-id=none",
-                                        "--eh-frame-hdr", "-z",      "noexecstack",   "-z",
-                                        "norelro",        "-o",      output.str()};
+  std::vector<std::string> arguments = {
+      "ld.lld", "--gc-sections", "--build-id=none", "--eh-frame-hdr", "-z", "noexecstack", "-o", output.str()};
+  if (kind == LinkKind::Static)
+    arguments.insert(arguments.end(), {"-static", "-z", "norelro"});
   SmallVector<StringRef> lines;
   (*text)->getBuffer().split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   bool placed = false;
@@ -107,7 +120,8 @@ Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, Str
       append_range(arguments, objects);
       placed = true;
     } else if (line.starts_with("-")) {
-      arguments.push_back(line.str());
+      for (StringRef word : split(line, ' ')) // "-z now"
+        arguments.push_back(word.str());
     } else {
       SmallString<256> file(runtimeFolder);
       sys::path::append(file, line);

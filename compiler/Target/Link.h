@@ -16,10 +16,20 @@ namespace ingot {
 /// <prefix>/bin that holds this program. Errors: the folder, or a file in it, does not exist.
 llvm::Expected<std::string> findRuntime(llvm::StringRef programPath, llvm::StringRef triple);
 
-/// Links `objects` statically with the runtime in `runtimeFolder` (link.txt
+/// How an executable is linked.
+enum class LinkKind {
+  Static, ///< needs nothing
+  Cuda    ///< with the part that drives GPUs; needs the C library, whose loader loads the GPU's driver
+};
+
+/// Whether an executable of this kind can be linked from `runtimeFolder`.
+llvm::Error checkRuntime(llvm::StringRef runtimeFolder, LinkKind kind);
+
+/// Links `objects` with the runtime in `runtimeFolder` (link.txt or link-cuda.txt
 /// lists its files in the linker's order; the line `OBJECTS` stands for ours)
 /// into `output`. No compiler driver takes part.
-llvm::Error linkExecutable(llvm::ArrayRef<std::string> objects, llvm::StringRef runtimeFolder, llvm::StringRef output);
+llvm::Error linkExecutable(llvm::ArrayRef<std::string> objects, llvm::StringRef runtimeFolder, LinkKind kind,
+                           llvm::StringRef output);
 
 /// Merges objects into one relocatable object.
 llvm::Expected<llvm::SmallVector<char, 0>> mergeObjects(llvm::ArrayRef<llvm::SmallVector<char, 0>> objects);

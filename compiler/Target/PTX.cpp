@@ -8,6 +8,7 @@
 #include "compiler/Conversion/StepArguments.h"
 #include "compiler/Target/CodeGen.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "llvm/IR/Module.h"
 #include "llvm/MC/MCSubtargetInfo.h"
@@ -51,11 +52,11 @@ static mlir::FailureOr<std::unique_ptr<TargetMachine>> createMachine(mlir::Opera
       triple, architecture, ptxFeatures, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
-mlir::FailureOr<std::string> emitPTX(mlir::ModuleOp module, ArrayRef<std::string> architectures) {
+mlir::FailureOr<std::vector<DeviceAssembly>> emitPTX(mlir::ModuleOp module, ArrayRef<std::string> architectures) {
   auto kernels = module.lookupSymbol<mlir::gpu::GPUModuleOp>(kernelsModuleName);
   if (!kernels)
     return module.emitError("expected a gpu.module @") << kernelsModuleName;
-  std::string text;
+  std::vector<DeviceAssembly> parts;
   for (const std::string &architecture : architectures) {
     mlir::FailureOr<std::unique_ptr<TargetMachine>> machine = createMachine(kernels, architecture);
     if (mlir::failed(machine))
@@ -70,9 +71,23 @@ mlir::FailureOr<std::string> emitPTX(mlir::ModuleOp module, ArrayRef<std::string
     Expected<SmallVector<char, 0>> code = emitCode(*translated, **machine, /*assembly=*/true);
     if (!code)
       return kernels.emitError(toString(code.takeError()));
-    text += "// " + architecture + "\n";
-    text.append(code->begin(), code->end());
+    parts.push_back({architecture, std::string(code->begin(), code->end())});
   }
+  return parts;
+}
+
+std::vector<std::string> getKernelNames(mlir::ModuleOp module) {
+  std::vector<std::string> names;
+  if (auto kernels = module.lookupSymbol<mlir::gpu::GPUModuleOp>(kernelsModuleName))
+    for (auto kernel : kernels.getOps<mlir::LLVM::LLVMFuncOp>())
+      names.push_back(kernel.getSymName().str());
+  return names;
+}
+
+std::string joinAssembly(ArrayRef<DeviceAssembly> parts) {
+  std::string text;
+  for (const DeviceAssembly &part : parts)
+    text += "// " + part.architecture + "\n" + part.text;
   return text;
 }
 

@@ -6,12 +6,25 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/ArrayRef.h"
 #include <string>
+#include <vector>
 
 namespace ingot {
 
-/// The PTX of `gpu.module @kernels` of a module at stage nvvm, for each architecture ("sm_90") in turn, headed by a
-/// comment that names it. Emits an error where LLVM does not know an architecture.
-mlir::FailureOr<std::string> emitPTX(mlir::ModuleOp module, llvm::ArrayRef<std::string> architectures);
+/// Code of a GPU for one architecture.
+struct DeviceAssembly {
+  std::string architecture; ///< "sm_90"
+  std::string text;         ///< PTX or SASS
+};
+
+/// The PTX of `gpu.module @kernels` of a module at stage nvvm, for each architecture in turn. Emits an error where LLVM
+/// does not know an architecture.
+mlir::FailureOr<std::vector<DeviceAssembly>> emitPTX(mlir::ModuleOp module, llvm::ArrayRef<std::string> architectures);
+
+/// The names of the kernels, in order.
+std::vector<std::string> getKernelNames(mlir::ModuleOp module);
+
+/// All texts, each headed by a comment that names its architecture.
+std::string joinAssembly(llvm::ArrayRef<DeviceAssembly> parts);
 
 } // namespace ingot
 

@@ -75,7 +75,7 @@ def check_refusals():
             (("--target=cuda-emulated", "--target-cpu=x86-64-v4", "-o", scratch("x")), ("--target-cpu", "portable")),
             (("--target=cuda-emulated", "--attention=naive", "-o", scratch("x")), ("--attention", "tiled")),
             (("--target=cuda-emulated", "--cuda-arch=sm_90", "-o", scratch("x")), ("--cuda-arch", "no architecture")),
-            (("--target=cuda", "-o", scratch("x")), ("--target=cuda: executables are not supported yet",)),
+            (("--target=cuda", "--target-triple=aarch64-linux-gnu", "-o", scratch("x")), ("--target-triple", "x86_64")),
             (("--target=cuda", "--emit=loops"), ("--emit", "gpu", "loops")),
             (("--target=cuda-emulated", "--emit=ptx"), ("--emit", "ptx")),
             (("--emit=gpu",), ("--emit", "gpu")),

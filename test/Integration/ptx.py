@@ -2,7 +2,7 @@
 """PTX of four architectures' models for sm_80 and sm_90: no call of a library, and, where ptxas is at hand, a table of
 every kernel's registers and shared memory, in which no kernel spills.
 
-    ptx.py     ptxas is looked for on PATH and in CUDA_HOME; without it only the PTX itself is checked, and that is said
+    ptx.py     ptxas is looked for on PATH, in CUDA_HOME and where tools/setup puts it; without it only the PTX itself is checked, and that is said
 """
 import os
 import re
@@ -21,7 +21,8 @@ PROPERTIES = re.compile(r"Function properties for (\S+)\s+(\d+) bytes stack fram
 
 def find_ptxas():
     home = os.environ.get("CUDA_HOME")
-    return shutil.which("ptxas") or (shutil.which("ptxas", path=os.path.join(home, "bin")) if home else None)
+    return shutil.which("ptxas") or next(filter(None, (shutil.which("ptxas", path=os.path.join(p, "bin")) for p in (
+        home or "/usr/local/cuda", "/usr/local/lib/ingot-cuda"))), None)
 
 
 def emit(model, extra=()):

@@ -127,12 +127,35 @@ def emulated(exe, cpu="max"):
     return path
 
 
+CUDA = "--target=cuda"
+
+
+def driven(exe, model, args, **settings):
+    """A script that runs an executable for GPUs with the test double of the driver, which runs the kernels as the
+    emulator's code of the host. `settings`: of the double (test/CudaDriver/driver_double.cpp), in lower case."""
+    library = f"{exe}.kernels.so"
+    double = os.path.join(BUILD, "test", "cuda-driver")
+    if not os.path.exists(library):
+        text, code = f"{exe}.kernels.ll", f"{exe}.kernels.o"
+        same = [a for a in args if a != CUDA and not a.startswith("--cuda-arch")]
+        ok(INGOTC, model, "--target=cuda-emulated", "--emit=llvm-ir", "-o", text, *same)
+        ok(os.path.join(LLVM_BIN, "llc"), "-O1", "-relocation-model=pic", "-filetype=obj", text, "-o", code)
+        ok(os.path.join(LLVM_BIN, "ld.lld"), "-shared", code, os.path.join(double, "libcuda.so.1"), "-o", library)
+    lines = [f"LD_LIBRARY_PATH='{double}' INGOT_DOUBLE_KERNELS='{library}'"]
+    lines += [f"INGOT_DOUBLE_{name.upper()}='{value}'" for name, value in settings.items()]
+    path = f"{exe}.{'-'.join(settings) or 'driven'}"
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f'#!/bin/sh\n{" ".join(lines)} exec "{exe}" "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
 _compiled = {}
 
 
 def compiled(model, *args, cwd=None):
-    """The executable of a model, a path or a golden case's name, compiled once per set of arguments. One for AArch64 is
-    the script that runs it."""
+    """The executable of a model, a path or a golden case's name, compiled once per set of arguments. One for AArch64 or
+    for GPUs is the script that runs it."""
     key = (model, args)
     if key not in _compiled:
         path = model if os.path.sep in model else case_model(model)
@@ -140,7 +163,7 @@ def compiled(model, *args, cwd=None):
         ok(INGOTC, path, "-o", exe, *args, cwd=cwd)
         if not os.access(exe, os.X_OK):
             raise Failure(f"ingotc {path} exited with 0 but wrote no executable")
-        _compiled[key] = emulated(exe) if AARCH64 in args else exe
+        _compiled[key] = emulated(exe) if AARCH64 in args else driven(exe, path, args) if CUDA in args else exe
     return _compiled[key]
 
 

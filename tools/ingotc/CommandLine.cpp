@@ -132,9 +132,8 @@ static Error resolveTarget(CommandLine &line) {
       names += (names.empty() ? "" : ", ") + getPhaseName(phase).str();
     return badValue("--emit", getPhaseName(line.emit), "a stage of " + target + " (" + names + ")");
   }
-  if (options.target == TargetKind::CUDA && line.emit == Phase::Exe)
-    return createStringError(target + ": executables are not supported yet; expected --emit=gpu, nvvm or ptx, or "
-                                      "--target=cuda-emulated");
+  if (options.target == TargetKind::CUDA && line.triple != "x86_64-linux-gnu")
+    return badValue("--target-triple", line.triple, "x86_64-linux-gnu with " + target);
   const std::vector<std::string> &portable = cantFail(getTargetSystem(line.triple))->portable;
   if (options.target == TargetKind::CPU) {
     if (options.cpus.empty())
@@ -143,7 +142,7 @@ static Error resolveTarget(CommandLine &line) {
     return badValue("--target-cpu", join(options.cpus, ","), "portable with " + target);
   } else if (options.attention != AttentionLowering::Tiled) {
     return badValue("--attention", getAttentionLoweringName(options.attention), "tiled with " + target);
-  } else if (options.target == TargetKind::CUDAEmulated) {
+  } else {
     // The host's part runs wherever an executable does.
     options.cpus = {portable.front()};
   }
@@ -157,7 +156,8 @@ static Error resolveTarget(CommandLine &line) {
 static Error parseEmit(CommandLine &line, StringRef value) {
   std::optional<Phase> phase = parsePhase(value);
   if (!phase)
-    return badValue("--emit", value, "ingot, fused, packed, loops, gpu, nvvm, ptx, llvm, llvm-ir, asm, obj or exe");
+    return badValue("--emit", value,
+                    "ingot, fused, packed, loops, gpu, nvvm, ptx, sass, llvm, llvm-ir, asm, obj or exe");
   line.emit = *phase;
   return Error::success();
 }
@@ -196,8 +196,8 @@ static ArrayRef<Option> getOptions() {
   static const std::vector<Option> options = {
       {"-o", "FILE", "where the output goes; needed for an executable, else stdout", text(&CommandLine::output)},
       {"--emit", "STAGE",
-       "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default); for GPUs gpu, nvvm, ptx instead of "
-       "loops",
+       "ingot, fused, packed, loops, llvm, llvm-ir, asm, obj or exe (default); for GPUs gpu, nvvm, ptx, sass instead "
+       "of loops",
        parseEmit},
       {"--target", "cpu|cuda|cuda-emulated",
        "what to compile for; cuda-emulated: a GPU's kernels, run and checked on the CPU",
@@ -330,14 +330,16 @@ std::string CommandLine::resolved() const {
                                        : "f16";
   };
   std::string weights = randomSeed ? "random:" + std::to_string(*randomSeed) : separateWeights ? "separate" : "embed";
+  std::string architectures =
+      compile.target == TargetKind::CUDA ? "cuda-arch=" + join(compile.cudaArchitectures, ",") + "\n" : "";
   return formatv("target={11}\ntarget-triple={10}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
                  "none\ncompute=f32\nkv-dtype={3}\nmax-context={4}\n"
                  "max-batch={5}\nmax-step-tokens={6}\nattention={7}\nfuse={8}"
-                 "\nselftest={9}\n",
+                 "\nselftest={9}\n{12}",
                  join(compile.cpus, ","), weights, storage(compile.dtype), storage(compile.kvDtype), compile.maxContext,
                  compile.maxBatch, compile.maxStepTokens,
                  compile.attention == AttentionLowering::Tiled ? "tiled" : "naive", compile.fuse ? "yes" : "no",
-                 selftest ? "auto" : "none", triple, getTargetName(compile.target));
+                 selftest ? "auto" : "none", triple, getTargetName(compile.target), architectures);
 }
 
 std::string getHelpText() {
@@ -364,7 +366,7 @@ std::string getListText() {
     list += " " + architecture->modelType.str();
   list += "\nstages:";
   for (Phase phase : {Phase::Ingot, Phase::Fused, Phase::Packed, Phase::Loops, Phase::GPU, Phase::NVVM, Phase::PTX,
-                      Phase::LLVM, Phase::LLVMIR, Phase::Asm, Phase::Obj, Phase::Exe})
+                      Phase::SASS, Phase::LLVM, Phase::LLVMIR, Phase::Asm, Phase::Obj, Phase::Exe})
     list += " " + getPhaseName(phase).str();
   list += "\n";
   for (const TargetSystem &system : getTargetSystems())

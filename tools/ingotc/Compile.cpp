@@ -6,6 +6,7 @@
 #include "compiler/Import/Import.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "compiler/Target/CodeGen.h"
+#include "compiler/Target/CudaToolkit.h"
 #include "compiler/Target/Executable.h"
 #include "compiler/Target/Image.h"
 #include "compiler/Target/Link.h"
@@ -34,6 +35,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 #include <chrono>
+#include <optional>
 #include <thread>
 
 using namespace llvm;
@@ -53,6 +55,8 @@ private:
   Error runPasses(Phase phase);
   Error describe();
   Error selectTargets();
+  Error findToolkit();
+  Error compileKernels();
   Error emitText();
   Error emitObject();
   Error emitExecutable();
@@ -68,6 +72,10 @@ private:
   ImportResult imported;
   std::vector<CpuTarget> targets;
   std::string runtimeFolder; ///< for an executable
+  // With --target=cuda: what makes machine code of kernels, their text where that is asked for, and their object.
+  std::optional<CudaToolkit> toolkit;
+  std::string deviceText;
+  SmallVector<char, 0> deviceCode;
   CompileOptions options;
   /// The module as it was at the end of phase `packed`: recipes, layers and
   /// cache, which later phases lower away.
@@ -156,10 +164,10 @@ Error Compilation::runPasses(Phase phase) {
     populateNVVMPipeline(passes, options);
     break;
   case Phase::LLVM:
-    if (options.target == TargetKind::CUDAEmulated)
-      populateEmulatedPipeline(passes, options);
-    else
+    if (options.target == TargetKind::CPU)
       populateLLVMPipeline(passes, options);
+    else
+      populateLaunchesPipeline(passes, options);
     break;
   default:
     llvm_unreachable("other phases have no passes");
@@ -191,8 +199,8 @@ Error Compilation::selectTargets() {
     Expected<CpuTarget> target = name == "native" ? getNativeCpuTarget(**system) : getCpuTarget(**system, name);
     if (!target)
       return target.takeError();
-    // The host's part and the emulated kernels are one variant.
-    if (options.target == TargetKind::CUDAEmulated)
+    // The host's part, with the kernels where the host emulates them, is one variant.
+    if (options.target != TargetKind::CPU)
       target->name = getTargetName(options.target).str();
     targets.push_back(std::move(*target));
   }
@@ -202,6 +210,46 @@ Error Compilation::selectTargets() {
   if (!folder)
     return folder.takeError();
   runtimeFolder = std::move(*folder);
+  if (options.target == TargetKind::CUDA)
+    return checkRuntime(runtimeFolder, LinkKind::Cuda);
+  return Error::success();
+}
+
+/// Machine code of the kernels, which later phases have no more.
+Error Compilation::compileKernels() {
+  mlir::FailureOr<std::vector<DeviceAssembly>> ptx = emitPTX(*imported.module, options.cudaArchitectures);
+  if (mlir::failed(ptx))
+    return createStringError(line.model + ": the kernels cannot be translated to PTX");
+  if (line.emit == Phase::PTX) {
+    deviceText = joinAssembly(*ptx);
+    return Error::success();
+  }
+  if (line.emit == Phase::SASS) {
+    Expected<std::vector<DeviceAssembly>> sass = toolkit->disassemble(*ptx);
+    if (!sass)
+      return sass.takeError();
+    deviceText = joinAssembly(*sass);
+    return Error::success();
+  }
+  Expected<SmallVector<char, 0>> fatbin = toolkit->makeFatbin(*ptx);
+  if (!fatbin)
+    return fatbin.takeError();
+  Expected<SmallVector<char, 0>> object = emitDeviceCode(*fatbin, options.cudaArchitectures, toolkit->version(),
+                                                         getKernelNames(*imported.module), targets.front());
+  if (!object)
+    return object.takeError();
+  deviceCode = std::move(*object);
+  return Error::success();
+}
+
+/// Looks for the tools that make machine code of GPUs before any work is done.
+Error Compilation::findToolkit() {
+  if (options.target != TargetKind::CUDA || !is_contained({Phase::SASS, Phase::Obj, Phase::Exe}, line.emit))
+    return Error::success();
+  Expected<CudaToolkit> found = CudaToolkit::find();
+  if (!found)
+    return createStringError("--target=cuda: " + toString(found.takeError()));
+  toolkit = std::move(*found);
   return Error::success();
 }
 
@@ -276,12 +324,8 @@ static Error writeOutput(StringRef output, StringRef bytes) {
 }
 
 Error Compilation::emitText() {
-  if (line.emit == Phase::PTX) {
-    mlir::FailureOr<std::string> ptx = emitPTX(*imported.module, options.cudaArchitectures);
-    if (mlir::failed(ptx))
-      return createStringError(line.model + ": the kernels cannot be translated to PTX");
-    return writeOutput(line.output, *ptx);
-  }
+  if (line.emit == Phase::PTX || line.emit == Phase::SASS)
+    return writeOutput(line.output, deviceText);
   if (line.emit <= Phase::LLVM) {
     std::string text;
     raw_string_ostream stream(text);
@@ -308,6 +352,8 @@ Error Compilation::emitObject() {
   if (!tables)
     return tables.takeError();
   objects->push_back(std::move(*tables));
+  if (!deviceCode.empty())
+    objects->push_back(std::move(deviceCode));
   Expected<SmallVector<char, 0>> merged = mergeObjects(*objects);
   if (!merged)
     return merged.takeError();
@@ -359,6 +405,10 @@ Error Compilation::emitExecutable() {
   if (!objects)
     return objects.takeError();
   input.objects = std::move(*objects);
+  if (options.target == TargetKind::CUDA) {
+    input.objects.push_back(std::move(deviceCode));
+    input.link = LinkKind::Cuda;
+  }
   progress.phase("tables");
   input.runtimeFolder = runtimeFolder;
   Expected<std::vector<PayloadSection>> sections = makeSections(input.runtimeFolder);
@@ -426,13 +476,19 @@ Error Compilation::run() {
       return error;
   if (Error error = selectTargets())
     return error;
+  if (Error error = findToolkit())
+    return error;
   if (Error error = import())
     return error;
   for (Phase phase : getPhases(options.target)) {
     // What follows is text or bytes, made of the last phase's module.
-    if (phase == Phase::LLVMIR || phase == Phase::PTX)
+    if (phase == Phase::LLVMIR)
       break;
-    if (phase != Phase::Ingot)
+    if (phase == Phase::PTX) {
+      if (line.emit == Phase::PTX || line.emit == Phase::SASS || toolkit)
+        if (Error error = compileKernels())
+          return error;
+    } else if (phase != Phase::Ingot && phase != Phase::SASS)
       if (Error error = runPasses(phase))
         return error;
     if (line.emit == phase)
@@ -441,13 +497,15 @@ Error Compilation::run() {
       if (Error error = describe())
         return error;
   }
-  if (line.emit == Phase::PTX || line.emit == Phase::LLVMIR || line.emit == Phase::Asm)
+  if (line.emit == Phase::LLVMIR || line.emit == Phase::Asm)
     return emitText();
   if (mlir::failed(addCompiledModel(*imported.module, record)))
     return createStringError(line.model + ": the compiled model cannot be described");
   for (const CpuTarget &target : targets)
     record.variants.push_back({target.name, getStepSymbol(target.name), target.required,
-                               options.target == TargetKind::CUDAEmulated ? "ingot_rt_emulator" : ""});
+                               options.target == TargetKind::CPU    ? ""
+                               : options.target == TargetKind::CUDA ? "ingot_rt_cuda"
+                                                                    : "ingot_rt_emulator"});
   return line.emit == Phase::Obj ? emitObject() : emitExecutable();
 }
 

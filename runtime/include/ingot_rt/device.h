@@ -40,18 +40,25 @@ struct ingot_rt_launch {
   int32_t layer;           ///< or -1
 };
 
-/// What runs launches: the emulator, a driver.
-struct ingot_rt_device {
-  const char *name;
-  void *(*open)(const struct ingot_rt_model *model);
-  void (*close)(void *context);
-  void (*launch)(void *context, const struct ingot_rt_launch *launch);
-  /// The first thing that went wrong since `open`, or null. After it nothing is launched any more.
-  const char *(*error)(void *context);
-};
+/// What runs launches; defined by the runtime (runtime/src/device).
+struct ingot_rt_device;
 
-/// Provided by the runtime: runs kernels on the host and checks them (runtime/src/emulator).
+/// Runs kernels on the host and checks them (runtime/src/emulator).
 extern const struct ingot_rt_device ingot_rt_emulator;
+/// Runs kernels on a GPU through its driver (runtime/src/cuda); in executables that hold `ingot_rt_the_cuda_code`.
+extern const struct ingot_rt_device ingot_rt_cuda;
+
+/// Kernels as code of GPUs, a constant of the object that ingotc makes of them.
+struct ingot_rt_cuda_code {
+  uint64_t size;      ///< sizeof(struct ingot_rt_cuda_code)
+  const void *fatbin; ///< as cuModuleLoadData takes it
+  uint64_t fatbin_bytes;
+  const char *architectures; ///< "sm_80,sm_90"; of the last one there is PTX too
+  uint32_t driver;           ///< the least version of the driver, as cuDriverGetVersion gives it
+  uint32_t kernel_count;
+  const struct ingot_rt_kernel *const *kernels;
+};
+extern const struct ingot_rt_cuda_code ingot_rt_the_cuda_code;
 
 // What emulated kernels call, by the definitions of PTX. `what` names the place in the kernel.
 

@@ -13,6 +13,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
 namespace ingot::rt {
 
@@ -32,6 +33,7 @@ constexpr OptionSpec benchOptions[] = {
     {"plot", "FILE.svg", "draw the roofline with each op on it (implies --per-op)"},
     {"ctx c", "N", "positions of a sequence (default: what the tests need)"},
     {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},
+    {"device", "N", "which GPU, of an executable for GPUs (default: 0)"},
     {"help h", nullptr, "this text"},
 };
 
@@ -110,8 +112,10 @@ struct AddWork : StepObserver {
 /// The measurements with one number of workers.
 class Bench {
 public:
-  Bench(const Plan &plan, const ReadProbe &probe, uint64_t features, Engine &engine, Pool &pool)
-      : plan(plan), probe(probe), features(features), engine(engine), pool(pool), scheduler(engine, {}) {}
+  /// With `device`, which has memory of its own, that is what is measured, and `probe` is null.
+  Bench(const Plan &plan, const ReadProbe *probe, Device *device, uint64_t features, Engine &engine, Pool &pool)
+      : plan(plan), probe(probe), device(device), features(features), engine(engine), pool(pool),
+        scheduler(engine, {}) {}
 
   /// Probes the machine, and learns how often a step calls each op.
   Error prepare();
@@ -125,10 +129,11 @@ private:
   Error submit(std::vector<int32_t> prompt, uint64_t newTokens);
   Error fillDepth(const Test &test);
   /// The higher of the row's limits and of what is reached now.
-  void probeAgain(BenchRow &row);
+  Error probeAgain(BenchRow &row);
 
   const Plan &plan;
-  const ReadProbe &probe;
+  const ReadProbe *const probe;
+  Device *const device;
   const uint64_t features;
   Engine &engine;
   Pool &pool;
@@ -149,16 +154,49 @@ Error Bench::submit(std::vector<int32_t> prompt, uint64_t newTokens) {
   return number ? Error() : number.takeError();
 }
 
+/// Bytes per second that a device's memory moves in a copy, each byte read and written: the fastest of a few.
+Result<double> measureCopies(DeviceMemory &memory) {
+  Result<uint64_t> available = memory.available();
+  if (!available)
+    return available.takeError();
+  // Well beyond the caches where there is room.
+  const uint64_t bytes = std::clamp<uint64_t>(*available / 4, 1, uint64_t(1) << 29);
+  DeviceBuffer buffers[2];
+  for (DeviceBuffer &buffer : buffers) {
+    Result<DeviceBuffer> made = DeviceBuffer::onDevice(memory, bytes, "measuring copies");
+    if (!made)
+      return made.takeError();
+    buffer = std::move(*made);
+  }
+  double fastest = 0;
+  for (int i = 0; i < 5; ++i) {
+    double start = now();
+    memory.copy(buffers[1].data(), buffers[0].data(), bytes);
+    if (Error error = memory.finish())
+      return error;
+    fastest = std::max(fastest, 2 * static_cast<double>(bytes) / (now() - start));
+  }
+  return fastest;
+}
+
 Error Bench::prepare() {
   limits.workers = pool.workers();
-  limits.reads = probe.measureAll(pool, 3);
-  for (const ReadFigure &figure : limits.reads)
-    if (figure.bytesPerSecond > fastest.bytesPerSecond)
-      fastest = figure;
-  limits.bytesPerSecond = fastest.bytesPerSecond;
-  limits.flopsPerSecond = measurePeakFlops(pool, features, 5);
-  limits.dotsPerSecond = measurePeakDots(pool, features, 5);
-  limits.barrierSeconds = measureBarrier(pool, 20);
+  if (device) {
+    limits.device = device->description();
+    Result<double> copies = measureCopies(*device->memory());
+    if (!copies)
+      return copies.takeError();
+    limits.bytesPerSecond = *copies;
+  } else {
+    limits.reads = probe->measureAll(pool, 3);
+    for (const ReadFigure &figure : limits.reads)
+      if (figure.bytesPerSecond > fastest.bytesPerSecond)
+        fastest = figure;
+    limits.bytesPerSecond = fastest.bytesPerSecond;
+    limits.flopsPerSecond = measurePeakFlops(pool, features, 5);
+    limits.dotsPerSecond = measurePeakDots(pool, features, 5);
+    limits.barrierSeconds = measureBarrier(pool, 20);
+  }
   OpTimer counter(engine, pool);
   if (Error error = submit({0}, 1))
     return error;
@@ -203,9 +241,17 @@ Result<double> Bench::run(const Test &test, StepObserver &observer) {
   return seconds;
 }
 
-void Bench::probeAgain(BenchRow &row) {
-  row.bytesPerSecond = std::max(row.bytesPerSecond, probe.measure(pool, fastest.pages, fastest.streams, 2));
+Error Bench::probeAgain(BenchRow &row) {
+  if (device) {
+    Result<double> copies = measureCopies(*device->memory());
+    if (!copies)
+      return copies.takeError();
+    row.bytesPerSecond = std::max(row.bytesPerSecond, *copies);
+    return {};
+  }
+  row.bytesPerSecond = std::max(row.bytesPerSecond, probe->measure(pool, fastest.pages, fastest.streams, 2));
   row.flopsPerSecond = std::max(row.flopsPerSecond, measurePeakFlops(pool, features, 3));
+  return {};
 }
 
 Result<BenchRow> Bench::measure(const Test &test) {
@@ -225,7 +271,8 @@ Result<BenchRow> Bench::measure(const Test &test) {
     return seconds.takeError();
   row.work = adder.work;
   row.steps = adder.steps;
-  probeAgain(row);
+  if (Error error = probeAgain(row))
+    return error;
   StepObserver nothing;
   for (uint64_t i = 0; i < plan.repetitions; ++i) {
     Result<double> seconds = run(test, nothing);
@@ -234,7 +281,8 @@ Result<BenchRow> Bench::measure(const Test &test) {
     row.seconds.push_back(*seconds);
   }
   std::sort(row.seconds.begin(), row.seconds.end());
-  probeAgain(row);
+  if (Error error = probeAgain(row))
+    return error;
   if (!plan.perOp)
     return row;
   TimeBarriers barriers(pool);
@@ -350,9 +398,16 @@ Error runBench(Program &program, const Arguments &arguments) {
   Session &session = **opened;
   // Well beyond the caches, within what is left; there are two of them.
   uint64_t probeBytes = std::clamp<uint64_t>(findMemoryBudget().bytes / 8, uint64_t(64) << 20, uint64_t(1) << 30);
-  Result<ReadProbe> probe = ReadProbe::create(*session.pool, probeBytes, session.weights.data, session.weights.bytes);
-  if (!probe)
-    return probe.takeError();
+  Device *device = session.device && session.device->memory() ? session.device.get() : nullptr;
+  if (device && arguments.has("plot"))
+    return makeUsageError("--plot: expected an executable for CPUs: the arithmetic of a GPU is not measured");
+  std::optional<ReadProbe> probe;
+  if (!device) {
+    Result<ReadProbe> made = ReadProbe::create(*session.pool, probeBytes, session.weights.data, session.weights.bytes);
+    if (!made)
+      return made.takeError();
+    probe.emplace(std::move(*made));
+  }
 
   bool json = arguments.has("json");
   BenchReport report{program.model.name, session.variant->name, {}, {}};
@@ -361,16 +416,12 @@ Error runBench(Program &program, const Arguments &arguments) {
   for (uint64_t threads : plan->threads) {
     // The weights and the probe's memory stay; workers, the cache and the arena are made anew.
     session.engine.reset();
+    session.limits.workers = static_cast<uint32_t>(threads);
     session.pool = std::make_unique<Pool>(static_cast<uint32_t>(threads), findCores().allowed);
-    SessionLimits limits = session.limits;
-    limits.workers = static_cast<uint32_t>(threads);
-    Result<std::unique_ptr<Engine>> engine =
-        Engine::create(program.model, *session.variant, session.weights.data, limits, *session.pool);
-    if (!engine)
-      return engine.takeError();
-    session.engine = std::move(*engine);
+    if (Error error = session.makeEngine(program.model))
+      return error;
     note("measuring this machine with %" PRIu64 " workers", threads);
-    Bench bench(*plan, *probe, session.variant->features, *session.engine, *session.pool);
+    Bench bench(*plan, probe ? &*probe : nullptr, device, session.variant->features, *session.engine, *session.pool);
     if (Error error = bench.prepare())
       return error;
     if (!json) {

@@ -14,7 +14,8 @@ double BenchRow::median() const {
 double BenchRow::spread() const { return (seconds.back() - seconds.front()) / 2 / median(); }
 
 double shareOfLimit(const Work &work, double seconds, double bytesPerSecond, double flopsPerSecond) {
-  return std::max(work.bytes / bytesPerSecond, work.flops / flopsPerSecond) / seconds;
+  double arithmetic = flopsPerSecond > 0 ? work.flops / flopsPerSecond : 0;
+  return std::max(work.bytes / bytesPerSecond, arithmetic) / seconds;
 }
 
 double BenchRow::shareOfLimit() const {
@@ -22,6 +23,9 @@ double BenchRow::shareOfLimit() const {
 }
 
 void printMachine(Output &out, const MachineLimits &machine) {
+  if (!machine.device.empty())
+    return out.print("%s: moves %.2f GB/s in a copy; its arithmetic is not measured\n", machine.device.c_str(),
+                     machine.bytesPerSecond * 1e-9);
   out.print("%u %s: reads %.2f GB/s, computes %.2f f32 GFLOP/s and %.2f int8 GOP/s", machine.workers,
             machine.workers == 1 ? "worker" : "workers", machine.bytesPerSecond * 1e-9, machine.flopsPerSecond * 1e-9,
             machine.dotsPerSecond * 1e-9);
@@ -45,10 +49,10 @@ void printHeading(Output &out) {
 
 void printRow(Output &out, const BenchRow &row) {
   double seconds = row.median(), bytes = row.work.bytes / seconds, flops = row.work.flops / seconds;
-  out.print(
-      "%-6s %7" PRIu64 " %7" PRIu64 " %5" PRIu64 " %7u  %10.2f %6.1f%%  %8.2f (%4.0f%%) %10.2f (%4.0f%%) %5.0f%%\n",
-      row.test, row.tokens, row.depth, row.batch, row.workers, row.tokensPerSecond(), 100 * row.spread(), bytes * 1e-9,
-      100 * bytes / row.bytesPerSecond, flops * 1e-9, 100 * flops / row.flopsPerSecond, 100 * row.shareOfLimit());
+  std::string ofPeak = row.flopsPerSecond > 0 ? formatText("%4.0f%%", 100 * flops / row.flopsPerSecond) : "    -";
+  out.print("%-6s %7" PRIu64 " %7" PRIu64 " %5" PRIu64 " %7u  %10.2f %6.1f%%  %8.2f (%4.0f%%) %10.2f (%s) %5.0f%%\n",
+            row.test, row.tokens, row.depth, row.batch, row.workers, row.tokensPerSecond(), 100 * row.spread(),
+            bytes * 1e-9, 100 * bytes / row.bytesPerSecond, flops * 1e-9, ofPeak.c_str(), 100 * row.shareOfLimit());
   out.flush();
 }
 
@@ -84,11 +88,23 @@ void member(JsonWriter &json, const char *name, uint64_t value) {
   json.number(value);
 }
 
+/// A figure that may not have been measured: null then.
+void measured(JsonWriter &json, const char *name, double value, double limit, int digits = 6) {
+  if (limit > 0)
+    return member(json, name, value, digits);
+  json.key(name);
+  json.null();
+}
+
 void writeMachine(JsonWriter &json, const MachineLimits &machine) {
   json.beginObject();
+  if (!machine.device.empty()) {
+    json.key("device");
+    json.text(machine.device);
+  }
   member(json, "workers", uint64_t(machine.workers));
   member(json, "read_gigabytes_per_second", machine.bytesPerSecond * 1e-9);
-  member(json, "peak_gigaflops_per_second", machine.flopsPerSecond * 1e-9);
+  measured(json, "peak_gigaflops_per_second", machine.flopsPerSecond * 1e-9, machine.flopsPerSecond);
   member(json, "peak_int8_gigaops_per_second", machine.dotsPerSecond * 1e-9);
   member(json, "barrier_nanoseconds", machine.barrierSeconds * 1e9);
   json.key("reads");
@@ -153,9 +169,9 @@ void writeRow(JsonWriter &json, const BenchRow &row) {
   member(json, "gigabytes_per_second", bytes * 1e-9);
   member(json, "gigaflops_per_second", flops * 1e-9);
   member(json, "read_gigabytes_per_second", row.bytesPerSecond * 1e-9);
-  member(json, "peak_gigaflops_per_second", row.flopsPerSecond * 1e-9);
+  measured(json, "peak_gigaflops_per_second", row.flopsPerSecond * 1e-9, row.flopsPerSecond);
   member(json, "share_of_bandwidth", bytes / row.bytesPerSecond, 4);
-  member(json, "share_of_peak", flops / row.flopsPerSecond, 4);
+  measured(json, "share_of_peak", flops / row.flopsPerSecond, row.flopsPerSecond, 4);
   member(json, "share_of_limit", row.shareOfLimit(), 4);
   if (!row.ops.empty())
     writeOps(json, row);

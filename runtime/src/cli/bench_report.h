@@ -17,9 +17,10 @@ struct Work {
   double bytes = 0, flops = 0;
 };
 
-/// What this machine can do with a number of workers.
+/// What this machine can do with a number of workers, or a device. What is not measured is 0: a device's arithmetic.
 struct MachineLimits {
   uint32_t workers = 1;
+  std::string device; ///< its description; empty: the CPU
   std::vector<ReadFigure> reads;
   double bytesPerSecond = 0; ///< of the fastest way to read
   double flopsPerSecond = 0; ///< f32

@@ -108,7 +108,7 @@ Result<MemoryFacts> findMemory(const Program &program, const Arguments &argument
   if (!sequences)
     return sequences.takeError();
   needs.sequences = *sequences;
-  Result<SessionLimits> limits = chooseLimits(program.model, arguments, needs, false);
+  Result<SessionLimits> limits = chooseLimits(program.model, arguments, needs, nullptr, false);
   if (!limits)
     return limits.takeError();
   Result<MemoryPlan> plan = planMemory(program.model, *limits);
@@ -131,7 +131,9 @@ void writeMemory(JsonWriter &json, const MemoryFacts &memory) {
                                                        {"logits", memory.plan.logits},
                                                        {"tables", memory.plan.metadata},
                                                        {"peak_anonymous", memory.plan.anonymous()},
-                                                       {"peak", memory.plan.total()}};
+                                                       {"staging", memory.plan.staging},
+                                                       {"peak", memory.plan.total()},
+                                                       {"device_peak", memory.plan.device()}};
   for (const auto &[name, value] : members) {
     json.key(name);
     json.number(value);
@@ -220,13 +222,16 @@ Error printMemory(Program &program, const Arguments &arguments) {
   out.print("at context %" PRIu64 ", %" PRIu64 " sequences, %" PRIu64 " tokens and %" PRIu64
             " rows of logits in a step, %u workers:\n",
             limits.context, limits.sequences, limits.stepTokens, limits.rows, limits.workers);
-  const std::pair<const char *, uint64_t> lines[] = {{"weights, mapped from the file", plan.mappedWeights},
-                                                     {"weights, generated at start", plan.generatedWeights},
-                                                     {"cache, touched as it is used", plan.cache},
-                                                     {"temporaries", plan.arena},
-                                                     {"logits", plan.logits},
-                                                     {"tables of a step", plan.metadata},
-                                                     {"peak", plan.total()}};
+  const std::pair<const char *, uint64_t> lines[] = {
+      {"weights, mapped from the file", plan.mappedWeights},
+      {"weights, generated at start", plan.generatedWeights},
+      {plan.onDevice ? "cache" : "cache, touched as it is used", plan.cache},
+      {"temporaries", plan.arena},
+      {"logits", plan.logits},
+      {"tables of a step", plan.metadata},
+      {"page-locked copies on the host", plan.staging},
+      {"peak of the GPU's memory", plan.device()},
+      {plan.onDevice ? "peak of the host's memory" : "peak", plan.total()}};
   for (const auto &[name, bytes] : lines)
     if (bytes != 0)
       out.print("  %-32s %16" PRIu64 "  %s\n", name, bytes, bytesText(bytes).c_str());
@@ -365,6 +370,8 @@ void printText(Program &program, const MemoryFacts &memory, const std::string &v
             memory.limits.context, model.max_context, model.max_batch, model.max_step_tokens);
   out.print("memory       %s at most, %s of it mapped from the file\n", bytesText(memory.plan.total()).c_str(),
             bytesText(memory.plan.mappedWeights).c_str());
+  if (memory.plan.onDevice)
+    out.print("GPU memory   %s\n", bytesText(memory.plan.device()).c_str());
   std::string names;
   for (uint32_t i = 0; i < model.variant_count; ++i)
     names += std::string(i ? ", " : "") + model.variants[i].name;

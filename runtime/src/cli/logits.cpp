@@ -251,6 +251,7 @@ public:
       static_cast<Tracer *>(context)->see(worker, op, layer, data, rows, columns, stride);
     };
     engine.args.hook_context = this;
+    engine.hookReadsData = true;
   }
   ~Tracer() { engine.args.hook = nullptr; }
 

@@ -1,6 +1,7 @@
 // Opening the program's tables and sessions.
 #include "cli/program.h"
 
+#include "cli/progress.h"
 #include "platform/cpu.h"
 #include "support/checked.h"
 
@@ -92,7 +93,7 @@ uint64_t rowsAtOnce(const ingot_rt_model &model) {
 }
 
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
-                                   bool enforce) {
+                                   Device *device, bool enforce) {
   SessionLimits limits;
   Result<uint64_t> threads = needs.workers;
   if (needs.workers == 0)
@@ -112,12 +113,24 @@ Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments 
   limits.rows = std::clamp<uint64_t>(needs.rows, limits.sequences, limits.stepTokens);
 
   MemoryBudget budget = findMemoryBudget();
+  bool onDevice = hasDeviceMemory(model);
+  if (onDevice) {
+    budget = {UINT64_MAX, "memory of the GPU"};
+    if (device) {
+      Result<uint64_t> available = device->memory()->available();
+      if (!available)
+        return available.takeError();
+      budget.bytes = *available;
+    }
+  }
   bool asked = needs.context != 0 || arguments.has("ctx");
   auto bytes = [&](uint64_t blocks) -> Result<uint64_t> {
     limits.blocks = blocks;
     Result<MemoryPlan> plan = planMemory(model, limits);
     if (!plan)
       return plan.takeError();
+    if (onDevice)
+      return plan->device();
     // Mapped weights can be dropped and read again; a context that was asked for may cost that.
     return asked ? plan->anonymous() : plan->total();
   };
@@ -157,7 +170,20 @@ Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &
   if (!variant)
     return variant.takeError();
   session->variant = *variant;
-  Result<SessionLimits> limits = chooseLimits(model, arguments, needs, true);
+  Result<uint64_t> number = arguments.number("device", 0, 0, UINT32_MAX);
+  if (!number)
+    return number.takeError();
+  if (arguments.has("device") && !session->variant->device)
+    return makeUsageError("--device: expected an executable for GPUs (ingotc --target=cuda), this is one for CPUs");
+  if (const ingot_rt_device *kind = session->variant->device) {
+    DeviceOptions options;
+    options.number = static_cast<uint32_t>(*number);
+    Result<std::unique_ptr<Device>> device = kind->open(&model, options);
+    if (!device)
+      return device.takeError();
+    session->device = std::move(*device);
+  }
+  Result<SessionLimits> limits = chooseLimits(model, arguments, needs, session->device.get(), true);
   if (!limits)
     return limits.takeError();
   session->limits = *limits;
@@ -166,16 +192,36 @@ Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &
     return plan.takeError();
   session->plan = *plan;
   session->pool = std::make_unique<Pool>(limits->workers, findCores().allowed);
-  Result<Weights> weights = loadWeights(program.payload, model, *session->pool);
+  DeviceMemory *memory = session->device ? session->device->memory() : nullptr;
+  Result<Weights> weights = loadWeights(program.payload, model, *session->pool, /*touch=*/!memory);
   if (!weights)
     return weights.takeError();
   session->weights = std::move(*weights);
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::create(model, **variant, session->weights.data, *limits, *session->pool);
-  if (!engine)
-    return engine.takeError();
-  session->engine = std::move(*engine);
+  if (memory) {
+    Progress progress("weights");
+    Result<DeviceBuffer> there = uploadWeights(*memory, session->weights.data, session->weights.bytes, *session->pool,
+                                               [&](uint64_t done) { progress.update(done, model.weights_bytes); });
+    if (!there)
+      return there.takeError();
+    session->deviceWeights = std::move(*there);
+    if (session->weights.source == Weights::Source::Random) {
+      session->weights.own = Mapping();
+      session->weights.data = nullptr;
+    }
+  }
+  if (Error error = session->makeEngine(model))
+    return error;
   return session;
+}
+
+Error Session::makeEngine(const ingot_rt_model &model) {
+  engine.reset();
+  const uint8_t *data = deviceWeights.data() ? deviceWeights.data() : weights.data;
+  Result<std::unique_ptr<Engine>> made = Engine::create(model, *variant, data, limits, *pool, device.get());
+  if (!made)
+    return made.takeError();
+  engine = std::move(*made);
+  return {};
 }
 
 Result<std::string> readText(const std::string &path) {

@@ -59,10 +59,15 @@ struct SessionNeeds {
 struct Session {
   const ingot_rt_variant *variant = nullptr;
   std::unique_ptr<Pool> pool;
-  Weights weights;
+  std::unique_ptr<Device> device; ///< what the variant runs on; null: the CPU
+  Weights weights;                ///< of the host; generated ones go once a device has them
+  DeviceBuffer deviceWeights;
   SessionLimits limits;
   MemoryPlan plan;
   std::unique_ptr<Engine> engine;
+
+  /// Makes the engine, anew if there was one, with the session's members as they are.
+  Error makeEngine(const ingot_rt_model &model);
 };
 
 /// Options of every verb that loads the model.
@@ -70,16 +75,16 @@ struct Session {
   {"threads t", "N", "workers (default: the physical cores this process may use)"},                                    \
       {"ctx c", "N", "positions of a sequence (default: what fits in memory, up to the compiled maximum)"},            \
       {"cpu-variant", "NAME", "force a CPU variant of this executable (also INGOT_CPU); see info"},                    \
-      {"help h", nullptr, "this text"}
+      {"device", "N", "which GPU, of an executable for GPUs (default: 0)"}, {"help h", nullptr, "this text"}
 
 /// Rows of logits that a step may leave where every row is wanted: as many as fit in 64 MiB, so that a large vocabulary
 /// costs steps, not memory.
 uint64_t rowsAtOnce(const ingot_rt_model &model);
 /// Chooses limits: context and cache as given, or as much as fits. With `enforce` a reduction is told on stderr, and
 /// what cannot fit is an error that names both numbers; without, limits that do not fit are returned as they were asked
-/// for.
+/// for. Of a model that runs in a device's memory, that of `device`, if it is given, is what counts.
 Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments &arguments, const SessionNeeds &needs,
-                                   bool enforce);
+                                   Device *device, bool enforce);
 /// The CPU variant by --cpu-variant, INGOT_CPU or the machine.
 Result<const ingot_rt_variant *> chooseVariant(const ingot_rt_model &model, const Arguments &arguments);
 Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &arguments, const SessionNeeds &needs);

@@ -40,6 +40,8 @@ Verdict checkHashes(const Program &program, const Weights &weights) {
   };
   for (uint32_t i = 0; i < header.section_count; ++i) {
     std::string_view content = program.payload.bytes(header.sections[i]);
+    if (header.sections[i].kind == INGOT_RT_SECTION_WEIGHTS && weights.data)
+      content = {reinterpret_cast<const char *>(weights.data), weights.bytes};
     compare(sectionName(header.sections[i].kind), content.data(), content.size(), header.sections[i].hash);
   }
   if (weights.source == Weights::Source::Separate)
@@ -140,12 +142,30 @@ Result<Verdict> checkLogits(Program &program, Session &session) {
   return Verdict{Verdict::State::Failed, detail};
 }
 
+/// Where a device has the weights, its copy of them: what is checked then is what kernels read.
+Result<Mapping> copyBack(Session &session) {
+  if (!session.deviceWeights.data())
+    return Mapping();
+  DeviceMemory &memory = *session.device->memory();
+  Result<Mapping> copy = Mapping::anonymous(session.weights.bytes, "a copy of the device's weights", true);
+  if (!copy)
+    return copy;
+  memory.download(copy->data(), session.deviceWeights.data(), session.weights.bytes);
+  if (Error error = memory.finish())
+    return error;
+  session.weights.data = copy->data();
+  return copy;
+}
+
 Error runSelftest(Program &program, const Arguments &arguments) {
   SessionNeeds needs;
   needs.rows = 8;
   Result<std::unique_ptr<Session>> session = openSession(program, arguments, needs);
   if (!session)
     return session.takeError();
+  Result<Mapping> copied = copyBack(**session);
+  if (!copied)
+    return copied.takeError();
   Verdict hashes = checkHashes(program, (*session)->weights);
   Result<Verdict> logits = checkLogits(program, **session);
   if (!logits)

@@ -1,6 +1,7 @@
 // The scheduler of emulated threads and the operations by which they meet, each as the PTX ISA defines it.
 #include "emulator/emulator.h"
 
+#include "device/device.h"
 #include "support/checked.h"
 
 #include <algorithm>
@@ -447,32 +448,25 @@ uint32_t Emulator::special(uint32_t which) const {
 
 namespace {
 
-/// An emulator, or why there is none.
-struct Opened {
-  std::string failure;
-  std::optional<Emulator> emulator;
+class EmulatedDevice final : public Device {
+public:
+  EmulatedDevice(const ingot_rt_model *model, Emulator::Options options) : emulator(model, options) {}
+
+  void launch(const ingot_rt_launch &launch) override { emulator.launch(launch); }
+  const char *fault() const override { return emulator.fault(); }
+  std::string description() const override { return "emulator"; }
+
+private:
+  Emulator emulator;
 };
 
-void *openEmulator(const ingot_rt_model *model) {
-  auto *opened = new Opened;
+Result<std::unique_ptr<Device>> openEmulator(const ingot_rt_model *model, const DeviceOptions &device) {
+  if (device.number != 0)
+    return makeUsageError("--device: expected 0, the emulator, got %u", device.number);
   Result<Emulator::Options> options = Emulator::optionsFromEnvironment();
   if (!options)
-    opened->failure = options.takeError().message();
-  else
-    opened->emulator.emplace(model, *options);
-  return opened;
-}
-
-void closeEmulator(void *context) { delete static_cast<Opened *>(context); }
-
-void launchOnEmulator(void *context, const ingot_rt_launch *launch) {
-  if (auto &emulator = static_cast<Opened *>(context)->emulator)
-    emulator->launch(*launch);
-}
-
-const char *errorOfEmulator(void *context) {
-  auto *opened = static_cast<Opened *>(context);
-  return opened->emulator ? opened->emulator->fault() : opened->failure.c_str();
+    return options.takeError();
+  return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(model, *options));
 }
 
 } // namespace
@@ -483,8 +477,7 @@ using ingot::rt::active;
 
 extern "C" {
 
-const ingot_rt_device ingot_rt_emulator = {"emulator", ingot::rt::openEmulator, ingot::rt::closeEmulator,
-                                           ingot::rt::launchOnEmulator, ingot::rt::errorOfEmulator};
+const ingot_rt_device ingot_rt_emulator = {"emulator", false, ingot::rt::openEmulator};
 
 uint32_t ingot_rt_emulate_special(uint32_t which) { return active->special(which); }
 

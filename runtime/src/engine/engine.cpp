@@ -3,8 +3,9 @@
 
 #include "support/checked.h"
 
+#include <algorithm>
 #include <cinttypes>
-#include <vector>
+#include <cstring>
 
 namespace ingot::rt {
 
@@ -32,9 +33,10 @@ MetadataLayout layOut(const SessionLimits &limits) {
   layout.queryStarts = place(Checked(limits.sequences) + Checked(1), sizeof(int32_t));
   layout.lengths = place(limits.sequences, sizeof(int32_t));
   layout.regimes = place(limits.sequences, sizeof(int32_t));
+  layout.rows = place(limits.rows, sizeof(int32_t));
+  // Last of what a step is given: a step of few sequences uses the start of it.
   layout.blockTables =
       place(Checked(limits.sequences) * Checked(ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK)), sizeof(int32_t));
-  layout.rows = place(limits.rows, sizeof(int32_t));
   layout.argmax = place(limits.rows, sizeof(int32_t));
   layout.argmaxValue = place(limits.rows, sizeof(float));
   layout.total = end.value;
@@ -81,11 +83,138 @@ Result<MemoryPlan> planMemory(const ingot_rt_model &model, const SessionLimits &
   plan.cache = cache.value;
   plan.logits = logits.value;
   plan.metadata = metadata.total;
+  plan.onDevice = hasDeviceMemory(model);
+  if (plan.onDevice)
+    plan.staging = plan.logits + plan.metadata + DeviceMemory::marks * std::min(uploadBufferBytes, model.weights_bytes);
   return plan;
 }
 
+bool hasDeviceMemory(const ingot_rt_model &model) {
+  return model.variant_count != 0 && model.variants[0].device && model.variants[0].device->ownMemory;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Memory of a device
+// ---------------------------------------------------------------------------------------------------------------------
+
+DeviceBuffer &DeviceBuffer::operator=(DeviceBuffer &&other) noexcept {
+  std::swap(owner, other.owner);
+  std::swap(address, other.address);
+  std::swap(host, other.host);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (!owner)
+    return;
+  if (host)
+    owner->releaseHost(address);
+  else
+    owner->release(address);
+}
+
+Result<DeviceBuffer> DeviceBuffer::onDevice(DeviceMemory &memory, uint64_t bytes, const char *purpose) {
+  Result<uint8_t *> address = memory.allocate(std::max<uint64_t>(bytes, 1), purpose);
+  if (!address)
+    return address.takeError();
+  DeviceBuffer buffer;
+  buffer.owner = &memory;
+  buffer.address = *address;
+  return buffer;
+}
+
+Result<DeviceBuffer> DeviceBuffer::onHost(DeviceMemory &memory, uint64_t bytes, const char *purpose) {
+  Result<uint8_t *> address = memory.allocateHost(std::max<uint64_t>(bytes, 1), purpose);
+  if (!address)
+    return address.takeError();
+  DeviceBuffer buffer;
+  buffer.owner = &memory;
+  buffer.address = *address;
+  buffer.host = true;
+  return buffer;
+}
+
+Result<DeviceBuffer> uploadWeights(DeviceMemory &memory, const uint8_t *weights, uint64_t bytes, Pool &pool,
+                                   const std::function<void(uint64_t)> &progress) {
+  Result<DeviceBuffer> there = DeviceBuffer::onDevice(memory, bytes, "the weights");
+  if (!there)
+    return there;
+  const uint64_t piece = std::min(uploadBufferBytes, bytes);
+  DeviceBuffer buffers[DeviceMemory::marks];
+  for (DeviceBuffer &buffer : buffers) {
+    Result<DeviceBuffer> made = DeviceBuffer::onHost(memory, piece, "copies of weights");
+    if (!made)
+      return made;
+    buffer = std::move(*made);
+  }
+  uint32_t next = 0;
+  for (uint64_t done = 0; done < bytes; next = (next + 1) % DeviceMemory::marks) {
+    const uint64_t count = std::min(piece, bytes - done);
+    uint8_t *buffer = buffers[next].data();
+    memory.waitFor(next);
+    auto fill = [&](uint32_t worker) {
+      uint64_t share = ceilDiv(count, pool.workers()), first = std::min(count, worker * share);
+      memcpy(buffer + first, weights + done + first, std::min(share, count - first));
+    };
+    pool.run(fill);
+    memory.upload(there->data() + done, buffer, count);
+    memory.mark(next);
+    done += count;
+    if (progress)
+      progress(done);
+  }
+  if (Error error = memory.finish())
+    return error;
+  return there;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Sessions
+// ---------------------------------------------------------------------------------------------------------------------
+
+Error Engine::reserveHost(const MemoryPlan &plan) {
+  struct {
+    Mapping &mapping;
+    uint64_t bytes;
+    const char *purpose;
+  } regions[] = {{arena, plan.arena, "temporaries"},
+                 {cache, plan.cache, "the cache"},
+                 {logits, plan.logits, "logits"},
+                 {metadata, plan.metadata, "tables of a step"}};
+  for (auto &region : regions) {
+    Result<Mapping> mapping = Mapping::anonymous(region.bytes, region.purpose, /*hugePages=*/false);
+    if (!mapping)
+      return mapping.takeError();
+    region.mapping = std::move(*mapping);
+  }
+  return {};
+}
+
+Error Engine::reserveDevice(const MemoryPlan &plan) {
+  DeviceMemory &memory = *device->memory();
+  struct {
+    DeviceBuffer &buffer;
+    uint64_t bytes;
+    const char *purpose;
+    Result<DeviceBuffer> (*make)(DeviceMemory &, uint64_t, const char *);
+  } regions[] = {{deviceArena, plan.arena, "temporaries", DeviceBuffer::onDevice},
+                 {deviceCache, plan.cache, "the cache", DeviceBuffer::onDevice},
+                 {deviceLogits, plan.logits, "logits", DeviceBuffer::onDevice},
+                 {deviceMetadata, plan.metadata, "tables of a step", DeviceBuffer::onDevice},
+                 {hostLogits, plan.logits, "logits", DeviceBuffer::onHost},
+                 {hostMetadata, plan.metadata, "tables of a step", DeviceBuffer::onHost}};
+  for (auto &region : regions) {
+    Result<DeviceBuffer> buffer = region.make(memory, region.bytes, region.purpose);
+    if (!buffer)
+      return buffer.takeError();
+    region.buffer = std::move(*buffer);
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, const ingot_rt_variant &variant,
-                                               const uint8_t *weights, const SessionLimits &limits, Pool &pool) {
+                                               const uint8_t *weights, const SessionLimits &limits, Pool &pool,
+                                               Device *device) {
   if (model.size != sizeof(ingot_rt_model) || model.version != INGOT_RT_ABI_VERSION)
     return makeError("the model's description has version %u and %" PRIu64 " bytes, the runtime expects %u and %zu",
                      model.version, model.size, INGOT_RT_ABI_VERSION, sizeof(ingot_rt_model));
@@ -94,24 +223,14 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   Result<MemoryPlan> plan = planMemory(model, limits);
   if (!plan)
     return plan.takeError();
-  std::unique_ptr<Engine> engine(new Engine(model, variant, limits, pool));
-  struct {
-    Mapping &mapping;
-    uint64_t bytes;
-    const char *purpose;
-    bool hugePages;
-  } regions[] = {{engine->arena, plan->arena, "temporaries", false},
-                 {engine->cache, plan->cache, "the cache", false},
-                 {engine->logits, plan->logits, "logits", false},
-                 {engine->metadata, plan->metadata, "tables of a step", false}};
-  for (auto &region : regions) {
-    Result<Mapping> mapping = Mapping::anonymous(region.bytes, region.purpose, region.hugePages);
-    if (!mapping)
-      return mapping.takeError();
-    region.mapping = std::move(*mapping);
-  }
+  if (variant.device && !device)
+    return makeError("variant %s runs on a device (%s), got none", variant.name, variant.device->name);
+  std::unique_ptr<Engine> engine(new Engine(model, variant, limits, pool, device));
+  bool onDevice = device && device->memory();
+  if (Error error = onDevice ? engine->reserveDevice(*plan) : engine->reserveHost(*plan))
+    return error;
   MetadataLayout layout = layOut(limits);
-  uint8_t *base = engine->metadata.data();
+  uint8_t *base = onDevice ? engine->hostMetadata.data() : engine->metadata.data();
   engine->tokens = reinterpret_cast<int32_t *>(base + layout.tokens);
   engine->positions = reinterpret_cast<int32_t *>(base + layout.positions);
   engine->sequences = reinterpret_cast<int32_t *>(base + layout.sequences);
@@ -143,37 +262,121 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   args.block_tables = engine->blockTables;
   args.block_table_stride = ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK);
   args.rows = engine->rows;
-  args.logits = reinterpret_cast<float *>(engine->logits.data());
+  args.logits = reinterpret_cast<float *>(onDevice ? engine->hostLogits.data() : engine->logits.data());
   args.logits_stride = logitsStride(model);
   args.argmax = engine->argmax;
   args.argmax_value = engine->argmaxValue;
   args.barrier = &pool.barrier();
-  if (variant.device) {
-    args.launch_context = variant.device->open(&model);
-    args.launch = variant.device->launch;
-    if (const char *error = variant.device->error(args.launch_context))
-      return makeError("%s: %s", variant.device->name, error);
+  if (device) {
+    args.launch = Device::launchOn;
+    args.launch_context = device;
   }
+  if (!onDevice)
+    return engine;
+  ingot_rt_step_args &there = engine->deviceArgs;
+  there = args;
+  base = engine->deviceMetadata.data();
+  there.arena = engine->deviceArena.data();
+  there.cache = engine->deviceCache.data();
+  there.logits = reinterpret_cast<float *>(engine->deviceLogits.data());
+  there.tokens = reinterpret_cast<int32_t *>(base + layout.tokens);
+  there.positions = reinterpret_cast<int32_t *>(base + layout.positions);
+  there.sequences = reinterpret_cast<int32_t *>(base + layout.sequences);
+  there.slots = reinterpret_cast<int64_t *>(base + layout.slots);
+  there.query_starts = reinterpret_cast<int32_t *>(base + layout.queryStarts);
+  there.lengths = reinterpret_cast<int32_t *>(base + layout.lengths);
+  there.regimes = reinterpret_cast<int32_t *>(base + layout.regimes);
+  there.block_tables = reinterpret_cast<int32_t *>(base + layout.blockTables);
+  there.rows = reinterpret_cast<int32_t *>(base + layout.rows);
+  there.argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
+  there.argmax_value = reinterpret_cast<float *>(base + layout.argmaxValue);
   return engine;
 }
 
-Engine::~Engine() {
-  if (variant.device && args.launch_context)
-    variant.device->close(args.launch_context);
-}
+// ---------------------------------------------------------------------------------------------------------------------
+// Steps
+// ---------------------------------------------------------------------------------------------------------------------
 
-Error Engine::step() {
+uint32_t Engine::runWorkers(const ingot_rt_step_args &given) {
   // Every worker returns the same status; worker 0's is looked at.
   uint32_t status = INGOT_RT_OK;
   auto work = [&](uint32_t worker) {
-    uint32_t mine = variant.step(&args, worker, pool.workers());
+    uint32_t mine = variant.step(&given, worker, pool.workers());
     if (worker == 0)
       status = mine;
   };
   pool.run(work);
-  if (variant.device)
-    if (const char *error = variant.device->error(args.launch_context))
-      return makeError("%s: %s", variant.device->name, error);
+  return status;
+}
+
+Error Engine::step() {
+  if (device && device->memory())
+    return stepOnDevice();
+  uint32_t status = runWorkers(args);
+  if (device)
+    if (const char *fault = device->fault())
+      return makeError("%s: %s", variant.device->name, fault);
+  return statusError(status);
+}
+
+/// The hook of a step on a device: the one of `args`, after everything before it is done, with the result in the host's
+/// memory if it is read.
+void Engine::showFromDevice(void *context, uint32_t worker, uint32_t op, int32_t layer, const float *data,
+                            uint64_t rows, uint64_t columns, uint64_t stride) {
+  Engine &engine = *static_cast<Engine *>(context);
+  const float *shown = nullptr;
+  if (worker == 0) {
+    DeviceMemory &memory = *engine.device->memory();
+    if (data && rows != 0 && engine.hookReadsData) {
+      engine.shown.resize((rows - 1) * stride + columns);
+      memory.download(engine.shown.data(), reinterpret_cast<const uint8_t *>(data), 4 * engine.shown.size());
+      shown = engine.shown.data();
+    }
+    // What went wrong stays, and the step returns it.
+    if (Error error = memory.finish())
+      shown = nullptr;
+  }
+  engine.args.hook(engine.args.hook_context, worker, op, layer, shown, rows, columns, stride);
+}
+
+/// Copies the tables to the device, runs the step, and copies what it leaves behind back: of a decode step, which is
+/// the same for each batch of its size but for what the tables hold, all of it as it was recorded the first time.
+Error Engine::stepOnDevice() {
+  DeviceMemory &memory = *device->memory();
+  deviceArgs.output = args.output;
+  deviceArgs.token_count = args.token_count;
+  deviceArgs.sequence_count = args.sequence_count;
+  deviceArgs.row_count = args.row_count;
+  deviceArgs.hook = args.hook ? showFromDevice : nullptr;
+  deviceArgs.hook_context = this;
+  // Counts of a decode step are below 2^31: a batch is a table of 32-bit numbers.
+  bool decode = args.token_count == args.sequence_count && !args.hook;
+  uint64_t key = args.token_count << 33 | args.row_count << 1 | (args.output == INGOT_RT_ARGMAX ? 1 : 0);
+  if (decode && memory.replay(key))
+    return memory.finish();
+  if (decode)
+    memory.record(key);
+  const uint8_t *tables = hostMetadata.data();
+  auto blockTables = reinterpret_cast<const uint8_t *>(args.block_tables);
+  uint64_t used =
+      static_cast<uint64_t>(blockTables - tables) + args.sequence_count * args.block_table_stride * sizeof(int32_t);
+  memory.upload(deviceMetadata.data(), tables, used);
+  // Only one worker launches; the others are needed where a hook meets them.
+  uint32_t status = args.hook ? runWorkers(deviceArgs) : variant.step(&deviceArgs, 0, 1);
+  if (status == INGOT_RT_OK && args.output == INGOT_RT_LOGITS)
+    memory.download(args.logits, deviceLogits.data(), args.row_count * args.logits_stride * sizeof(float));
+  if (status == INGOT_RT_OK && args.output == INGOT_RT_ARGMAX) {
+    memory.download(args.argmax, reinterpret_cast<const uint8_t *>(deviceArgs.argmax), args.row_count * 4);
+    memory.download(args.argmax_value, reinterpret_cast<const uint8_t *>(deviceArgs.argmax_value), args.row_count * 4);
+  }
+  if (decode)
+    memory.endRecording(key);
+  if (Error error = memory.finish())
+    return error;
+  return statusError(status);
+}
+
+Error Engine::statusError(uint32_t status) const {
   if (status == INGOT_RT_OK)
     return {};
   if (status == INGOT_RT_UNSUPPORTED)

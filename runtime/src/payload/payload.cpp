@@ -209,7 +209,7 @@ static Result<Weights> openSeparate(const Payload &payload, const ingot_rt_model
   return weights;
 }
 
-Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model, Pool &pool) {
+Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model, Pool &pool, bool touch) {
   Weights weights;
   if (model.random) {
     Result<Mapping> memory = Mapping::anonymous(model.weights_bytes, "random weights", true);
@@ -236,7 +236,8 @@ Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model,
     weights = std::move(*separate);
   } else
     return makeError("%s: the payload holds no weights", payload.path().c_str());
-  populate(weights.data, weights.bytes, pool);
+  if (touch)
+    populate(weights.data, weights.bytes, pool);
   return weights;
 }
 

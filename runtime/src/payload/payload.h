@@ -67,8 +67,9 @@ struct Weights {
   std::string path;
 };
 
-/// Maps the weights of `model`, or generates them. Maps pages in parallel where there is more than a little to map.
-Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model, Pool &pool);
+/// Maps the weights of `model`, or generates them. With `touch`, maps pages in parallel where there is more than a
+/// little to map: not for weights that are read once, to be copied to a device.
+Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model, Pool &pool, bool touch = true);
 
 /// Fills `weights` (zeroed, model.weights_bytes) from model.random_sources on all workers of `pool`.
 void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool);

@@ -3,6 +3,7 @@
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepArguments.h"
 #include "compiler/Evaluator/Parameters.h"
+#include "device/device.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Parser/Parser.h"
@@ -237,7 +238,7 @@ void CompiledModel::convert(const Build &build) {
     if (build.sabotage)
       build.sabotage(*module);
     populateNVVMPipeline(toLLVM, options);
-    populateEmulatedPipeline(toLLVM, options);
+    populateLaunchesPipeline(toLLVM, options);
   } else {
     ConvertIngotToLoopsPassOptions conversion;
     conversion.cpus = {variant};
@@ -462,11 +463,15 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
     args.hook = seeOp;
     args.hook_context = seen;
   }
-  std::unique_ptr<void, void (*)(void *)> device(nullptr, ingot_rt_emulator.close);
+  std::unique_ptr<rt::Device> device;
   if (variant != "native") {
     setenv("INGOT_EMULATOR_ORDER", emulatorOrder.c_str(), 1);
-    device.reset(ingot_rt_emulator.open(reinterpret_cast<ingot_rt_model *>(modelRecord.data())));
-    args.launch = ingot_rt_emulator.launch;
+    rt::Result<std::unique_ptr<rt::Device>> opened =
+        ingot_rt_emulator.open(reinterpret_cast<ingot_rt_model *>(modelRecord.data()), {});
+    if (!opened)
+      fail(opened.takeError().message());
+    device = std::move(*opened);
+    args.launch = rt::Device::launchOn;
     args.launch_context = device.get();
   }
   if (keep) {
@@ -484,7 +489,7 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
   for (std::thread &thread : threads)
     thread.join();
   if (device) {
-    const char *error = ingot_rt_emulator.error(device.get());
+    const char *error = device->fault();
     if (error && fault.empty())
       fault = error;
   }
