@@ -92,6 +92,28 @@ def check_recording():
         raise Failure(f"expected a recording for each of three sizes of batch, got {told}")
 
 
+def ask(exe, requests):
+    """The tokens of each request, of which each is asked for when the one before is answered."""
+    with subprocess.Popen([exe, "generate", "--jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as p:
+        answers = []
+        for request in requests:
+            p.stdin.write(json.dumps(request) + "\n")
+            p.stdin.flush()
+            answers.append(json.loads(p.stdout.readline()).get("tokens"))
+        p.stdin.close()
+    return answers
+
+
+def check_outputs():
+    """Batches of the same size that want ids, then logits, then ids: each has its own recording."""
+    common = {"tokens": [3, 7, 11], "max-new-tokens": 6, "ignore-eos": True}
+    requests = [dict(common, id="a", greedy=True), dict(common, id="b", temperature=0.9, seed=5),
+                dict(common, id="c", greedy=True, tokens=[5, 6])]
+    cpu, driver = (ask(compiled("qwen3", *a), requests) for a in ((), (CUDA, ARCHITECTURES)))
+    if None in cpu or cpu != driver:
+        raise Failure(f"one request after the other: the CPU's tokens {cpu}, with the driver {driver}")
+
+
 def check_verbs():
     exe = compiled("qwen3", CUDA, ARCHITECTURES)
     ok(exe, "selftest")
@@ -128,6 +150,16 @@ def check_random_weights():
     tokens = [ok(e, "generate", "--tokens", "1,5,9", "--greedy", "-n", 8, "--json").json["tokens"] for e in (cpu, exe)]
     if tokens[0] != tokens[1]:
         raise Failure(f"random weights: the CPU's tokens {tokens[0]}, with the driver {tokens[1]}")
+    # More weights than the buffers hold through which they travel: each is filled again.
+    with open(config, encoding="utf-8") as f:
+        large = dict(json.load(f), vocab_size=160000)
+    path = os.path.join(scratch("large"), "config.json")
+    os.makedirs(os.path.dirname(path))
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(large, f)
+    hashes_line = ok(compiled(path, "--weights=random:7", CUDA), "selftest").text.splitlines()[0]
+    if "elements of the generated weights" not in hashes_line:
+        raise Failure(f"selftest looked at no weights: {hashes_line!r}")
 
 
 def check_memory():
@@ -218,7 +250,7 @@ def check_stages():
 def main():
     checks = [check_without_tools]
     if find("ptxas") and find("fatbinary"):
-        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_verbs, check_random_weights,
+        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_verbs, check_random_weights,
                    check_one_result, check_goldens]
     else:
         print("no ptxas and fatbinary of CUDA 13 (tools/setup installs them): no executable was made")

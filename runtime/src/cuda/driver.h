@@ -73,6 +73,7 @@ constexpr int captureThreadLocal = 1;
 
 /// The library's functions.
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration has none.
 #define INGOT_CUDA_FIELD(name, symbol, parameters) Status(*name) parameters = nullptr;
   INGOT_CUDA_FUNCTIONS(INGOT_CUDA_FIELD)
 #undef INGOT_CUDA_FIELD
