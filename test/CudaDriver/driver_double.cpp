@@ -106,6 +106,8 @@ struct State {
   }
 };
 
+// A double that cannot start may end the program.
+// NOLINTNEXTLINE(bugprone-throwing-static-initialization)
 State state;
 thread_local bool current = false;
 
@@ -295,8 +297,10 @@ const uint8_t *chooseCubin(const uint8_t *fatbin, uint32_t arch, bool &hasPtx) {
 
 } // namespace
 
-// What the kernels' code refers to beside the emulator.
+// The driver's names are not ours to choose.
+// NOLINTBEGIN(readability-identifier-naming)
 extern "C" {
+// What the kernels' code refers to beside the emulator.
 const ingot_rt_model ingot_rt_the_model = {};
 void ingot_rt_barrier(void *, uint32_t) {}
 
@@ -400,7 +404,9 @@ Status cuModuleGetFunction(void **function, void *module, const char *name) {
   if (it == kernels.end())
     return notFound;
   const char *path = getenv("INGOT_DOUBLE_KERNELS");
-  if (!state.kernels && !(state.kernels = dlopen(path ? path : "", RTLD_NOW)))
+  if (!state.kernels)
+    state.kernels = dlopen(path ? path : "", RTLD_NOW);
+  if (!state.kernels)
     return wrong(notFound, std::string("INGOT_DOUBLE_KERNELS: ") + dlerror());
   it->second->host =
       static_cast<const ingot_rt_kernel *>(dlsym(state.kernels, (std::string("ingot_kernel_") + name).c_str()));
@@ -598,3 +604,4 @@ Status cuGraphLaunch(void *graph, void *stream) {
 }
 
 } // extern "C"
+// NOLINTEND(readability-identifier-naming)
