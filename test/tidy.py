@@ -5,7 +5,7 @@ INGOT_CHECK_FULL=1).
 Changed is what differs from the merge base with origin/main, or, where that is HEAD itself (a fresh clone), from the
 newest commit that is over four hours old. Where there is none, everything is new. INGOT_CHECK_BASE names another commit.
 A changed header is checked through one source that includes it. A source that passed is not checked again while it, the
-project's headers that it includes and .clang-tidy stay the same (build/<preset>/tidy).
+project's headers that it includes and the .clang-tidy files stay the same (build/<preset>/tidy).
 """
 import concurrent.futures
 import hashlib
@@ -18,6 +18,7 @@ import time
 
 from project import BUILD, LLVM_BIN, ROOT, git, tracked
 
+CONFIGURATION = (".clang-tidy", os.path.join("test", ".clang-tidy"))
 JOBS = max(1, min(2, os.cpu_count() or 1))
 
 
@@ -77,7 +78,7 @@ def dependencies():
 
 def digest(path, deps):
     h = hashlib.sha256(b"1")
-    for p in [".clang-tidy", path, *sorted(deps.get(path, ()))]:
+    for p in [*CONFIGURATION, path, *sorted(deps.get(path, ()))]:
         with open(os.path.join(ROOT, p), "rb") as f:
             h.update(p.encode() + b"\0" + f.read())
     return h.hexdigest()
@@ -114,7 +115,7 @@ def main():
     if not sources:
         sys.exit("error: compile_commands.json names no source of the project")
     changed, words = (None, "--full") if full else changed_files()
-    if changed is None or ".clang-tidy" in changed:
+    if changed is None or not changed.isdisjoint(CONFIGURATION):
         chosen, words = sources, words + ": all"
     else:
         chosen = choose(sources, deps, changed)

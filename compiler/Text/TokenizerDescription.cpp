@@ -21,7 +21,7 @@ std::optional<std::string> ingot::bytesOfByteLevel(const std::string &text) {
     table.fill(-1);
     std::array<uint16_t, 256> alphabet = byteLevelAlphabet();
     for (unsigned byte = 0; byte < 256; ++byte)
-      table[alphabet[byte]] = byte;
+      table[alphabet[byte]] = static_cast<int16_t>(byte);
     return table;
   }();
   std::string bytes;

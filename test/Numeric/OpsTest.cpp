@@ -394,7 +394,7 @@ TEST(Ops, GatedAct) {
 std::string rotaryText(bool interleaved, int64_t headDim) {
   std::string frequencies, longFrequencies;
   for (int64_t i = 0; i < headDim / 2; ++i) {
-    float frequency = std::pow(10000.0f, -2.0f * i / headDim);
+    float frequency = std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(headDim));
     StringRef comma = i ? ", " : "";
     frequencies += formatv("{0}{1:f9}", comma, frequency);
     longFrequencies += formatv("{0}{1:f9}", comma, frequency / 3);

@@ -163,7 +163,7 @@ std::string decoderText(const DecoderShape &s) {
   Writer writer{s, {}, {}};
   std::string frequencies, longFrequencies;
   for (int64_t i = 0; i < s.headDim / 2; ++i) {
-    float frequency = 1.0f / std::pow(10000.0f, 2.0f * i / s.headDim);
+    float frequency = 1.0f / std::pow(10000.0f, 2.0f * static_cast<float>(i) / static_cast<float>(s.headDim));
     char number[64];
     snprintf(number, sizeof number, "%s%.9e", i ? ", " : "", frequency);
     frequencies += number;

@@ -40,7 +40,7 @@ public:
     stream << content;
     path = name.str().str();
   }
-  ~TemporaryFile() { sys::fs::remove(path); }
+  ~TemporaryFile() { EXPECT_FALSE(sys::fs::remove(path)); }
   std::string path;
 };
 

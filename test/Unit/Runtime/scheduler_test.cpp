@@ -419,7 +419,7 @@ TEST(Scheduler, AConversationComputesOnlyWhatIsNew) {
   EXPECT_EQ(next(longer, 6).reusedTokens, 84u) << "again: all but the last";
   // Another text from inside a full block on; the block itself stays as it was for whoever else has it.
   std::vector<int32_t> changed = longer;
-  changed[40] = (changed[40] + 1) % reference::vocab;
+  changed[40] = static_cast<int32_t>((changed[40] + 1) % reference::vocab);
   EXPECT_EQ(next(changed, 6).reusedTokens, 40u);
   EXPECT_EQ(next(longer, 6, 0).reusedTokens, 64u) << "no conversation: whole blocks";
   EXPECT_EQ(next(longer, 6, 8).reusedTokens, 64u) << "another one";

@@ -13,12 +13,12 @@ namespace {
 class ChatFormatTest : public testing::Test {
 protected:
   void SetUp() override { ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("ingot-chat", home)); }
-  void TearDown() override { llvm::sys::fs::remove_directories(home); }
+  void TearDown() override { EXPECT_FALSE(llvm::sys::fs::remove_directories(home)); }
 
   std::string write(llvm::StringRef name, llvm::StringRef text) {
     llvm::SmallString<128> path(home);
     llvm::sys::path::append(path, name);
-    llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path));
+    EXPECT_FALSE(llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)));
     std::error_code code;
     llvm::raw_fd_ostream(path, code) << text;
     EXPECT_FALSE(code);

@@ -9,9 +9,9 @@
 #include "compiler/Pipelines/Pipelines.h"
 #include "compiler/Transforms/Passes.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
-#include <cstring>
 #include <set>
 
 using namespace mlir;
@@ -47,7 +47,7 @@ std::string difference(const std::vector<Matrix> &a, const std::vector<Matrix> &
     if (a[i].values.size() != b[i].values.size())
       return "different shapes";
     for (size_t j = 0; j < a[i].values.size(); ++j)
-      if (std::memcmp(&a[i].values[j], &b[i].values[j], sizeof(float)) != 0)
+      if (llvm::bit_cast<uint32_t>(a[i].values[j]) != llvm::bit_cast<uint32_t>(b[i].values[j]))
         return llvm::formatv("result {0}, element {1}: {2} and {3}", i, j, a[i].values[j], b[i].values[j]).str();
   }
   return {};
