@@ -229,6 +229,15 @@ class Terminal:
         part, self.at = self.all[self.at:stop], stop
         return part
 
+    def editing(self, seconds=60):
+        """Waits until the line editor has the terminal, which it takes after it has drawn the prompt; the settings then."""
+        end = time.monotonic() + seconds
+        while (settings := termios.tcgetattr(self.fd))[3] & termios.ICANON:
+            if time.monotonic() > end:
+                raise Failure(f"the terminal still edits lines itself: {self.all[-400:]!r}")
+            time.sleep(0.01)
+        return settings
+
     def type(self, text):
         os.write(self.fd, text.encode())
 
@@ -326,7 +335,7 @@ class AtATerminal(unittest.TestCase):
     def test_stopped_and_continued(self):
         t = Terminal("chat", "-n", 2, "--ignore-eos")
         t.until("> ")
-        editing = termios.tcgetattr(t.fd)
+        editing = t.editing()
         t.type("hel")
         t.until("hel")
         os.kill(t.pid, signal.SIGSTOP)
@@ -335,7 +344,7 @@ class AtATerminal(unittest.TestCase):
         termios.tcsetattr(t.fd, termios.TCSANOW, cooked)
         os.kill(t.pid, signal.SIGCONT)
         t.until("> hel")  # drawn anew
-        self.assertEqual(termios.tcgetattr(t.fd)[:4], editing[:4])
+        self.assertEqual(t.editing()[:4], editing[:4])
         t.type("lo\n")
         t.until("> ")
         self.assertEqual(t.close(), 0)
@@ -345,7 +354,7 @@ class AtATerminal(unittest.TestCase):
         t = Terminal("chat")
         found = termios.tcgetattr(t.fd)
         t.until("> ")
-        self.assertNotEqual(termios.tcgetattr(t.fd)[3], found[3])
+        self.assertNotEqual(t.editing()[3], found[3])
         os.kill(t.pid, signal.SIGTERM)
         self.assertEqual(t.close(""), -signal.SIGTERM)
         self.assertEqual(t.settings[3], found[3], "the terminal is left as it was found")
