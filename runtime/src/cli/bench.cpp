@@ -163,7 +163,7 @@ Result<double> measureCopies(DeviceMemory &memory) {
   const uint64_t bytes = std::clamp<uint64_t>(*available / 4, 1, uint64_t(1) << 29);
   DeviceBuffer buffers[2];
   for (DeviceBuffer &buffer : buffers) {
-    Result<DeviceBuffer> made = DeviceBuffer::onDevice(memory, bytes, "measuring copies");
+    Result<DeviceBuffer> made = DeviceBuffer::create(memory, DeviceBuffer::Place::Device, bytes, "measuring copies");
     if (!made)
       return made.takeError();
     buffer = std::move(*made);

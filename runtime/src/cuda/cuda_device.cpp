@@ -47,8 +47,8 @@ public:
   void waitFor(uint32_t index) override { check(driver.waitForEvent(events[index]), "cuEventSynchronize"); }
   Error finish() override;
   bool replay(uint64_t key) override;
-  void record(uint64_t key) override;
-  void endRecording(uint64_t key) override;
+  void record() override;
+  void endRecording(uint64_t key, bool keep) override;
 
 private:
   static cuda::Address address(const uint8_t *memory) { return reinterpret_cast<cuda::Address>(memory); }
@@ -69,15 +69,14 @@ private:
   cuda::Stream stream = nullptr;
   cuda::Event events[marks] = {};
   std::unordered_map<const ingot_rt_kernel *, cuda::Function> functions;
-  /// A recorded step; null where recording failed.
+  /// Recorded steps.
   std::unordered_map<uint64_t, cuda::GraphExec> graphs;
   std::string failure;
 };
 
 CudaDevice::~CudaDevice() {
   for (const auto &[key, graph] : graphs)
-    if (graph)
-      driver.destroyGraphExec(graph);
+    driver.destroyGraphExec(graph);
   for (cuda::Event event : events)
     if (event)
       driver.destroyEvent(event);
@@ -202,20 +201,21 @@ bool CudaDevice::replay(uint64_t key) {
   return true;
 }
 
-void CudaDevice::record(uint64_t) {
+void CudaDevice::record() {
   if (!fault())
     check(driver.beginCapture(stream, cuda::captureThreadLocal), "cuStreamBeginCapture");
 }
 
-void CudaDevice::endRecording(uint64_t key) {
+void CudaDevice::endRecording(uint64_t key, bool keep) {
   cuda::Graph graph = nullptr;
   cuda::GraphExec ready = nullptr;
   check(driver.endCapture(stream, &graph), "cuStreamEndCapture");
-  if (!fault())
+  keep = keep && !fault();
+  if (keep)
     check(driver.instantiateGraph(&ready, graph, 0), "cuGraphInstantiate");
   if (graph)
     driver.destroyGraph(graph);
-  if (fault())
+  if (!keep || fault())
     return;
   graphs.emplace(key, ready);
   replay(key);

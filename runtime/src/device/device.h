@@ -42,9 +42,10 @@ public:
 
   /// Does what was recorded under `key` once more; false if nothing was.
   virtual bool replay(uint64_t key) = 0;
-  /// From here to endRecording, copies and launches are recorded under `key` instead of done; then they are done.
-  virtual void record(uint64_t key) = 0;
-  virtual void endRecording(uint64_t key) = 0;
+  /// From here to endRecording, copies and launches are recorded instead of done. With `keep` they are then done, and
+  /// kept under `key`; without, forgotten.
+  virtual void record() = 0;
+  virtual void endRecording(uint64_t key, bool keep) = 0;
 };
 
 class Device {

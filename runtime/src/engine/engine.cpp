@@ -100,49 +100,41 @@ bool hasDeviceMemory(const ingot_rt_model &model) {
 DeviceBuffer &DeviceBuffer::operator=(DeviceBuffer &&other) noexcept {
   std::swap(owner, other.owner);
   std::swap(address, other.address);
-  std::swap(host, other.host);
+  std::swap(place, other.place);
   return *this;
 }
 
 DeviceBuffer::~DeviceBuffer() {
   if (!owner)
     return;
-  if (host)
+  if (place == Place::Host)
     owner->releaseHost(address);
   else
     owner->release(address);
 }
 
-Result<DeviceBuffer> DeviceBuffer::onDevice(DeviceMemory &memory, uint64_t bytes, const char *purpose) {
-  Result<uint8_t *> address = memory.allocate(std::max<uint64_t>(bytes, 1), purpose);
+Result<DeviceBuffer> DeviceBuffer::create(DeviceMemory &memory, Place place, uint64_t bytes, const char *purpose) {
+  bytes = std::max<uint64_t>(bytes, 1);
+  Result<uint8_t *> address =
+      place == Place::Host ? memory.allocateHost(bytes, purpose) : memory.allocate(bytes, purpose);
   if (!address)
     return address.takeError();
   DeviceBuffer buffer;
   buffer.owner = &memory;
+  buffer.place = place;
   buffer.address = *address;
-  return buffer;
-}
-
-Result<DeviceBuffer> DeviceBuffer::onHost(DeviceMemory &memory, uint64_t bytes, const char *purpose) {
-  Result<uint8_t *> address = memory.allocateHost(std::max<uint64_t>(bytes, 1), purpose);
-  if (!address)
-    return address.takeError();
-  DeviceBuffer buffer;
-  buffer.owner = &memory;
-  buffer.address = *address;
-  buffer.host = true;
   return buffer;
 }
 
 Result<DeviceBuffer> uploadWeights(DeviceMemory &memory, const uint8_t *weights, uint64_t bytes, Pool &pool,
                                    const std::function<void(uint64_t)> &progress) {
-  Result<DeviceBuffer> there = DeviceBuffer::onDevice(memory, bytes, "the weights");
+  Result<DeviceBuffer> there = DeviceBuffer::create(memory, DeviceBuffer::Place::Device, bytes, "the weights");
   if (!there)
     return there;
   const uint64_t piece = std::min(uploadBufferBytes, bytes);
   DeviceBuffer buffers[DeviceMemory::marks];
   for (DeviceBuffer &buffer : buffers) {
-    Result<DeviceBuffer> made = DeviceBuffer::onHost(memory, piece, "copies of weights");
+    Result<DeviceBuffer> made = DeviceBuffer::create(memory, DeviceBuffer::Place::Host, piece, "copies of weights");
     if (!made)
       return made;
     buffer = std::move(*made);
@@ -194,22 +186,37 @@ Error Engine::reserveDevice(const MemoryPlan &plan) {
   DeviceMemory &memory = *device->memory();
   struct {
     DeviceBuffer &buffer;
+    DeviceBuffer::Place place;
     uint64_t bytes;
     const char *purpose;
-    Result<DeviceBuffer> (*make)(DeviceMemory &, uint64_t, const char *);
-  } regions[] = {{deviceArena, plan.arena, "temporaries", DeviceBuffer::onDevice},
-                 {deviceCache, plan.cache, "the cache", DeviceBuffer::onDevice},
-                 {deviceLogits, plan.logits, "logits", DeviceBuffer::onDevice},
-                 {deviceMetadata, plan.metadata, "tables of a step", DeviceBuffer::onDevice},
-                 {hostLogits, plan.logits, "logits", DeviceBuffer::onHost},
-                 {hostMetadata, plan.metadata, "tables of a step", DeviceBuffer::onHost}};
+  } regions[] = {{deviceArena, DeviceBuffer::Place::Device, plan.arena, "temporaries"},
+                 {deviceCache, DeviceBuffer::Place::Device, plan.cache, "the cache"},
+                 {deviceLogits, DeviceBuffer::Place::Device, plan.logits, "logits"},
+                 {deviceMetadata, DeviceBuffer::Place::Device, plan.metadata, "tables of a step"},
+                 {hostLogits, DeviceBuffer::Place::Host, plan.logits, "logits"},
+                 {hostMetadata, DeviceBuffer::Place::Host, plan.metadata, "tables of a step"}};
   for (auto &region : regions) {
-    Result<DeviceBuffer> buffer = region.make(memory, region.bytes, region.purpose);
+    Result<DeviceBuffer> buffer = DeviceBuffer::create(memory, region.place, region.bytes, region.purpose);
     if (!buffer)
       return buffer.takeError();
     region.buffer = std::move(*buffer);
   }
   return {};
+}
+
+/// The tables of a step that begin at `base`, the host's or the device's.
+static void pointInto(ingot_rt_step_args &args, uint8_t *base, const MetadataLayout &layout) {
+  args.tokens = reinterpret_cast<int32_t *>(base + layout.tokens);
+  args.positions = reinterpret_cast<int32_t *>(base + layout.positions);
+  args.sequences = reinterpret_cast<int32_t *>(base + layout.sequences);
+  args.slots = reinterpret_cast<int64_t *>(base + layout.slots);
+  args.query_starts = reinterpret_cast<int32_t *>(base + layout.queryStarts);
+  args.lengths = reinterpret_cast<int32_t *>(base + layout.lengths);
+  args.regimes = reinterpret_cast<int32_t *>(base + layout.regimes);
+  args.block_tables = reinterpret_cast<int32_t *>(base + layout.blockTables);
+  args.rows = reinterpret_cast<int32_t *>(base + layout.rows);
+  args.argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
+  args.argmax_value = reinterpret_cast<float *>(base + layout.argmaxValue);
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, const ingot_rt_variant &variant,
@@ -252,20 +259,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   args.cache = engine->cache.data();
   args.cache_blocks = limits.blocks;
   args.cache_id = model.cache_id;
-  args.tokens = engine->tokens;
-  args.positions = engine->positions;
-  args.sequences = engine->sequences;
-  args.slots = engine->slots;
-  args.query_starts = engine->queryStarts;
-  args.lengths = engine->lengths;
-  args.regimes = engine->regimes;
-  args.block_tables = engine->blockTables;
+  pointInto(args, base, layout);
   args.block_table_stride = ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK);
-  args.rows = engine->rows;
   args.logits = reinterpret_cast<float *>(onDevice ? engine->hostLogits.data() : engine->logits.data());
   args.logits_stride = logitsStride(model);
-  args.argmax = engine->argmax;
-  args.argmax_value = engine->argmaxValue;
   args.barrier = &pool.barrier();
   if (device) {
     args.launch = Device::launchOn;
@@ -275,21 +272,10 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
     return engine;
   ingot_rt_step_args &there = engine->deviceArgs;
   there = args;
-  base = engine->deviceMetadata.data();
+  pointInto(there, engine->deviceMetadata.data(), layout);
   there.arena = engine->deviceArena.data();
   there.cache = engine->deviceCache.data();
   there.logits = reinterpret_cast<float *>(engine->deviceLogits.data());
-  there.tokens = reinterpret_cast<int32_t *>(base + layout.tokens);
-  there.positions = reinterpret_cast<int32_t *>(base + layout.positions);
-  there.sequences = reinterpret_cast<int32_t *>(base + layout.sequences);
-  there.slots = reinterpret_cast<int64_t *>(base + layout.slots);
-  there.query_starts = reinterpret_cast<int32_t *>(base + layout.queryStarts);
-  there.lengths = reinterpret_cast<int32_t *>(base + layout.lengths);
-  there.regimes = reinterpret_cast<int32_t *>(base + layout.regimes);
-  there.block_tables = reinterpret_cast<int32_t *>(base + layout.blockTables);
-  there.rows = reinterpret_cast<int32_t *>(base + layout.rows);
-  there.argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
-  there.argmax_value = reinterpret_cast<float *>(base + layout.argmaxValue);
   return engine;
 }
 
@@ -355,7 +341,7 @@ Error Engine::stepOnDevice() {
   if (decode && memory.replay(key))
     return memory.finish();
   if (decode)
-    memory.record(key);
+    memory.record();
   const uint8_t *tables = hostMetadata.data();
   auto blockTables = reinterpret_cast<const uint8_t *>(args.block_tables);
   uint64_t used =
@@ -369,8 +355,9 @@ Error Engine::stepOnDevice() {
     memory.download(args.argmax, reinterpret_cast<const uint8_t *>(deviceArgs.argmax), args.row_count * 4);
     memory.download(args.argmax_value, reinterpret_cast<const uint8_t *>(deviceArgs.argmax_value), args.row_count * 4);
   }
+  // Of a step that was refused nothing is kept: the next one like it has to be refused too.
   if (decode)
-    memory.endRecording(key);
+    memory.endRecording(key, status == INGOT_RT_OK);
   if (Error error = memory.finish())
     return error;
   return statusError(status);

@@ -57,15 +57,16 @@ public:
   DeviceBuffer &operator=(const DeviceBuffer &) = delete;
   ~DeviceBuffer();
 
-  static Result<DeviceBuffer> onDevice(DeviceMemory &memory, uint64_t bytes, const char *purpose);
-  static Result<DeviceBuffer> onHost(DeviceMemory &memory, uint64_t bytes, const char *purpose);
+  enum class Place { Device, Host };
+  /// `purpose` is for the error.
+  static Result<DeviceBuffer> create(DeviceMemory &memory, Place place, uint64_t bytes, const char *purpose);
 
   uint8_t *data() const { return address; }
 
 private:
   DeviceMemory *owner = nullptr;
   uint8_t *address = nullptr;
-  bool host = false;
+  Place place = Place::Device;
 };
 
 /// Copies `bytes` of weights to the device through page-locked buffers: while one is on its way, the pool's workers
