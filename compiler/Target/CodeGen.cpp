@@ -250,4 +250,13 @@ Expected<SmallVector<char, 0>> emitCode(Module &module, TargetMachine &machine, 
   return bytes;
 }
 
+Expected<SmallVector<char, 0>> emitConstants(Module &module, const CpuTarget &target) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(target);
+  if (!machine)
+    return machine.takeError();
+  module.setDataLayout((*machine)->createDataLayout());
+  module.setTargetTriple((*machine)->getTargetTriple());
+  return emitCode(module, **machine, /*assembly=*/false);
+}
+
 } // namespace ingot

@@ -81,6 +81,8 @@ void optimizeVariant(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// Emits assembly (`assembly`) or an object.
 llvm::Expected<llvm::SmallVector<char, 0>> emitCode(llvm::Module &module, llvm::TargetMachine &machine, bool assembly);
+/// Emits an object of constants, which are laid out for `target`.
+llvm::Expected<llvm::SmallVector<char, 0>> emitConstants(llvm::Module &module, const CpuTarget &target);
 
 } // namespace ingot
 

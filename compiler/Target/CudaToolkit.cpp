@@ -17,7 +17,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Target/TargetMachine.h"
 #include <cstddef>
 #include <cstdlib>
 #include <optional>
@@ -29,29 +28,21 @@ namespace ingot {
 /// Where tools/setup puts the programs of PyPI's wheels.
 static constexpr StringLiteral wheelFolder = "/usr/local/lib/ingot-cuda/bin";
 
-/// The path of a program of the toolkit, or nothing.
-static std::optional<std::string> findTool(StringRef name) {
+/// Folders that may hold programs of a toolkit, the one that is asked for first.
+static SmallVector<std::string> toolFolders() {
   SmallVector<std::string> folders;
   if (const char *home = std::getenv("CUDA_HOME"))
     folders.push_back(std::string(home) + "/bin");
-  auto lookIn = [&](ArrayRef<std::string> list) -> std::optional<std::string> {
-    for (const std::string &folder : list)
-      if (std::string path = folder + "/" + name.str(); sys::fs::can_execute(path))
-        return path;
-    return std::nullopt;
-  };
-  if (std::optional<std::string> path = lookIn(folders))
-    return path;
-  if (ErrorOr<std::string> path = sys::findProgramByName(name))
-    return *path;
-  return lookIn({"/usr/local/cuda/bin", wheelFolder.str()});
+  if (const char *path = std::getenv("PATH"))
+    for (StringRef folder : split(path, sys::EnvPathSeparator))
+      if (!folder.empty())
+        folders.push_back(folder.str());
+  folders.push_back("/usr/local/cuda/bin");
+  folders.push_back(wheelFolder.str());
+  return folders;
 }
 
-static Error missing(StringRef name, StringRef wheel) {
-  return createStringError(name + " is not in $CUDA_HOME/bin, on PATH, in /usr/local/cuda/bin or in " + wheelFolder +
-                           "; expected a CUDA " + Twine(leastCudaVersion) + " toolkit or PyPI's " + wheel +
-                           " (tools/setup installs it)");
-}
+static bool hasTool(StringRef folder, StringRef name) { return sys::fs::can_execute(folder + "/" + name); }
 
 /// A temporary file, empty at first, for the programs.
 static Expected<std::string> addFile(ObjectFiles &files, StringRef name, StringRef contents = "") {
@@ -90,21 +81,30 @@ static Expected<std::string> runTool(StringRef program, ArrayRef<std::string> ar
 }
 
 Expected<CudaToolkit> CudaToolkit::find() {
-  CudaToolkit toolkit;
-  for (auto [name, path] : {std::pair("ptxas", &toolkit.ptxas), std::pair("fatbinary", &toolkit.fatbinary)}) {
-    std::optional<std::string> found = findTool(name);
-    if (!found)
-      return missing(name, "nvidia-cuda-nvcc");
-    *path = *found;
+  // Who names a toolkit means that one and no other.
+  SmallVector<std::string> folders = toolFolders();
+  if (std::getenv("CUDA_HOME"))
+    folders.truncate(1);
+  std::string older;
+  for (const std::string &folder : folders) {
+    if (!hasTool(folder, "ptxas") || !hasTool(folder, "fatbinary"))
+      continue;
+    CudaToolkit toolkit;
+    toolkit.ptxas = folder + "/ptxas";
+    toolkit.fatbinary = folder + "/fatbinary";
+    Expected<std::string> version = runTool(toolkit.ptxas, {"--version"});
+    if (!version)
+      return version.takeError();
+    StringRef release = StringRef(*version).split("release ").second.split(',').first, rest = release;
+    if (!rest.consumeInteger(10, toolkit.major) && toolkit.major >= leastCudaVersion)
+      return toolkit;
+    older += "; " + toolkit.ptxas + " is of CUDA '" + release.str() + "'";
   }
-  Expected<std::string> version = runTool(toolkit.ptxas, {"--version"});
-  if (!version)
-    return version.takeError();
-  StringRef rest = StringRef(*version).split("release ").second;
-  if (rest.consumeInteger(10, toolkit.major) || toolkit.major < leastCudaVersion)
-    return createStringError(toolkit.ptxas + ": expected ptxas of CUDA " + Twine(leastCudaVersion) +
-                             " or later, got '" + StringRef(*version).split("release ").second.split(',').first + "'");
-  return toolkit;
+  return createStringError("expected ptxas and fatbinary of CUDA " + Twine(leastCudaVersion) +
+                           " or later, got none of them in " +
+                           (std::getenv("CUDA_HOME") ? folders.front() + " ($CUDA_HOME)"
+                                                     : "PATH, /usr/local/cuda/bin or " + wheelFolder.str()) +
+                           "; PyPI's nvidia-cuda-nvcc has them (tools/setup installs it)" + older);
 }
 
 /// Assembles one architecture's PTX; the path of the cubin.
@@ -150,16 +150,18 @@ Expected<SmallVector<char, 0>> CudaToolkit::makeFatbin(ArrayRef<DeviceAssembly> 
 }
 
 Expected<std::vector<DeviceAssembly>> CudaToolkit::disassemble(ArrayRef<DeviceAssembly> ptx) const {
-  std::optional<std::string> nvdisasm = findTool("nvdisasm");
-  if (!nvdisasm)
-    return missing("nvdisasm", "nvidia-cuda-nvdisasm");
+  SmallVector<std::string> folders = toolFolders();
+  auto folder = find_if(folders, [](StringRef candidate) { return hasTool(candidate, "nvdisasm"); });
+  if (folder == folders.end())
+    return createStringError("nvdisasm is not in $CUDA_HOME/bin, PATH, /usr/local/cuda/bin or " + wheelFolder +
+                             "; PyPI's nvidia-cuda-nvdisasm has it (tools/setup installs it)");
   std::vector<DeviceAssembly> result;
   for (const DeviceAssembly &part : ptx) {
     ObjectFiles files;
     Expected<std::string> cubin = assemble(ptxas, part, files);
     if (!cubin)
       return cubin.takeError();
-    Expected<std::string> text = runTool(*nvdisasm, {"-c", *cubin});
+    Expected<std::string> text = runTool(*folder + "/nvdisasm", {"-c", *cubin});
     if (!text)
       return text.takeError();
     result.push_back({part.architecture, std::move(*text)});
@@ -205,12 +207,7 @@ Expected<SmallVector<char, 0>> emitDeviceCode(ArrayRef<char> fatbin, ArrayRef<st
                         integer(32, kernels.size()),
                         list};
   define(ConstantStruct::getAnon(context, fields), "ingot_rt_the_cuda_code", 8);
-  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(target);
-  if (!machine)
-    return machine.takeError();
-  module.setDataLayout((*machine)->createDataLayout());
-  module.setTargetTriple((*machine)->getTargetTriple());
-  return emitCode(module, **machine, /*assembly=*/false);
+  return emitConstants(module, target);
 }
 
 } // namespace ingot

@@ -1,7 +1,9 @@
 //===- CudaToolkit.h - Machine code of GPUs by the programs of a CUDA toolkit -------------------------------------===//
 //
-// ptxas, fatbinary and nvdisasm are NVIDIA's; Ingot builds without them and looks for them when they are needed:
-// beside each other in $CUDA_HOME/bin, on PATH, in /usr/local/cuda/bin, or where tools/setup puts PyPI's wheels.
+// ptxas, fatbinary and nvdisasm are NVIDIA's; Ingot builds without them and looks for them when they are needed: the
+// first two beside each other in $CUDA_HOME/bin, or where that is not set in the first folder of PATH,
+// /usr/local/cuda/bin and that of PyPI's wheels (tools/setup) where they are of a version that will do; nvdisasm, which
+// reads code of any toolkit, in all of these.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -22,7 +24,7 @@ inline constexpr unsigned leastCudaVersion = 13;
 
 class CudaToolkit {
 public:
-  /// Looks for ptxas and fatbinary of version 13 or later. The error says where it looked.
+  /// Looks for ptxas and fatbinary of version 13 or later. The error says where it looked, and what is too old there.
   static llvm::Expected<CudaToolkit> find();
 
   /// The major version.

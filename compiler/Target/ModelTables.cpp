@@ -7,7 +7,6 @@
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Alignment.h"
-#include "llvm/Target/TargetMachine.h"
 #include <cstddef>
 #include <utility>
 
@@ -124,12 +123,7 @@ Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record, const 
   sort(pointers, [](const PointerField &a, const PointerField &b) { return a.first < b.first; });
   builder.define(builder.initializer(model, pointers), "ingot_rt_the_model", 8);
 
-  Expected<std::unique_ptr<TargetMachine>> machine = createTargetMachine(target);
-  if (!machine)
-    return machine.takeError();
-  module.setDataLayout((*machine)->createDataLayout());
-  module.setTargetTriple((*machine)->getTargetTriple());
-  return emitCode(module, **machine, /*assembly=*/false);
+  return emitConstants(module, target);
 }
 
 } // namespace ingot

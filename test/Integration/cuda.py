@@ -16,7 +16,7 @@ import sys
 
 from golden import run_logits
 from support import (BUILD, CASES, CUDA, INGOTC, LLVM_BIN, Failure, case_model, compiled, driven, folder, hashes, ids, ok,
-                     refused, run, scratch)
+                     refused, run, run_checks, scratch)
 
 ARCHITECTURES = "--cuda-arch=sm_80,sm_90"
 OLDEST_GLIBC = (2, 35)  # docs/gpu.md
@@ -223,14 +223,29 @@ def check_file():
 
 
 def check_without_tools():
-    """Without ptxas ingotc says what is missing before it does anything, and leaves nothing behind."""
-    if os.path.exists(WHEELS) or os.path.exists("/usr/local/cuda/bin/ptxas"):
-        return
+    """Without a toolkit of CUDA 13 ingotc says what is missing before it does anything, and leaves nothing behind."""
+    home = scratch("toolkit")
+    arguments = (INGOTC, case_model("qwen3"), CUDA, "-o", scratch("x"))
+    os.makedirs(os.path.join(home, "bin"))
     before = set(os.listdir(folder()))
-    refused(INGOTC, case_model("qwen3"), CUDA, "-o", scratch("x"), codes=(1,), words=("ptxas", "CUDA 13", "nvidia-cuda-nvcc"),
-            env={"PATH": "/nowhere"})
+    told = ("ptxas and fatbinary", "CUDA 13", home, "nvidia-cuda-nvcc")
+    refused(*arguments, codes=(1,), words=told, env={"CUDA_HOME": home})
+    for name, text in (("ptxas", "echo 'Cuda compilation tools, release 12.4, V12.4.131'"), ("fatbinary", "exit 1")):
+        path = os.path.join(home, "bin", name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(path, 0o755)
+    refused(*arguments, codes=(1,), words=(*told, "12.4"), env={"CUDA_HOME": home})
     if set(os.listdir(folder())) != before:
         raise Failure("a refusal left a file behind")
+
+
+def check_sizes():
+    """Steps are as large as a grid can be."""
+    for size in (65536, 2147483647):
+        refused(INGOTC, case_model("qwen3"), CUDA, f"--max-step-tokens={size}", "-o", scratch("x"), codes=(2,),
+                words=("--max-step-tokens", "65535", str(size)))
+    ok(INGOTC, case_model("qwen3"), CUDA, "--max-step-tokens=65535", "--emit=ptx", "-o", scratch("largest.ptx"))
 
 
 def check_stages():
@@ -248,20 +263,13 @@ def check_stages():
 
 
 def main():
-    checks = [check_without_tools]
+    checks = [check_without_tools, check_sizes]
     if find("ptxas") and find("fatbinary"):
         checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_verbs, check_random_weights,
                    check_one_result, check_goldens]
     else:
         print("no ptxas and fatbinary of CUDA 13 (tools/setup installs them): no executable was made")
-    try:
-        for check in checks:
-            check()
-            print(f"passed {check.__name__}", flush=True)
-    except Failure as e:
-        print(f"failed: {e}")
-        return 1
-    return 0
+    return run_checks(checks)
 
 
 if __name__ == "__main__":

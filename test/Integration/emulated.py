@@ -6,7 +6,7 @@ import os
 import sys
 
 from golden import run_logits
-from support import CASES, INGOTC, Failure, case_model, compiled, folder, hashes, ids, ok, refused, run, scratch
+from support import CASES, INGOTC, Failure, case_model, compiled, folder, hashes, ids, ok, refused, run, run_checks, scratch
 
 TARGET = "--target=cuda-emulated"
 TOO_LARGE = ("qwen3-0.6b-shape",)  # 10^11 multiply-adds
@@ -90,13 +90,7 @@ def check_refusals():
 
 
 def main():
-    try:
-        for check in (check_refusals, check_verbs, check_one_result, check_as_stored, check_goldens):
-            check()
-    except Failure as e:
-        print(f"failed: {e}")
-        return 1
-    return 0
+    return run_checks((check_refusals, check_verbs, check_one_result, check_as_stored, check_goldens))
 
 
 if __name__ == "__main__":

@@ -82,6 +82,18 @@ def refused(*argv, codes=(1, 2), words=(), **options):
     return result
 
 
+def run_checks(checks):
+    """Calls each check, which fails by a Failure; the exit code."""
+    for check in checks:
+        try:
+            check()
+        except Failure as e:
+            print(f"failed {check.__name__}: {e}")
+            return 1
+        print(f"passed {check.__name__}", flush=True)
+    return 0
+
+
 def inside(root, *argv, **options):
     """Runs a program that must succeed, with `root` as its root directory and an empty environment."""
     if os.geteuid() == 0:

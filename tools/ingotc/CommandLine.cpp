@@ -31,6 +31,10 @@ struct Option {
 
 } // namespace
 
+/// The most blocks along the second and third dimension of a grid, which rows of a step are counted along (CUDA C++
+/// Programming Guide, technical specifications per compute capability).
+static constexpr int64_t mostGridRows = 65535;
+
 static Error badValue(StringRef option, StringRef value, StringRef expected) {
   return createStringError(option + ": expected " + expected + ", got '" + value + "'");
 }
@@ -143,6 +147,9 @@ static Error resolveTarget(CommandLine &line) {
   } else if (options.attention != AttentionLowering::Tiled) {
     return badValue("--attention", getAttentionLoweringName(options.attention), "tiled with " + target);
   } else {
+    if (options.maxStepTokens > mostGridRows)
+      return badValue("--max-step-tokens", std::to_string(options.maxStepTokens),
+                      "at most " + std::to_string(mostGridRows) + ", what a GPU's grid takes, with " + target);
     // The host's part runs wherever an executable does.
     options.cpus = {portable.front()};
   }
