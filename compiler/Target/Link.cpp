@@ -110,6 +110,8 @@ Error linkExecutable(ArrayRef<std::string> objects, StringRef runtimeFolder, Lin
     return createStringError(text.getError(), Twine(list) + ": " + text.getError().message());
   std::vector<std::string> arguments = {
       "ld.lld", "--gc-sections", "--build-id=none", "--eh-frame-hdr", "-z", "noexecstack", "-o", output.str()};
+  // RELRO would end its segment inside a page, which the kernel fills up with zeros before the first instruction: a
+  // file that was cut before that page dies there without a word (entry.ld does the same for .bss).
   if (kind == LinkKind::Static)
     arguments.insert(arguments.end(), {"-static", "-z", "norelro"});
   SmallVector<StringRef> lines;
