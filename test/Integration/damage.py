@@ -42,10 +42,10 @@ def exp_coefficients():
     """The coefficients of the kernels' exponential, highest power first, as its source has them."""
     with open(VECTOR_MATH, encoding="utf-8") as f:
         text = f.read()
-    body = re.search(r"(?ms)^Value ingot::cpu::emitExp\(.*?^}", text)
+    body = re.search(r"(?ms)^static std::pair<Value, Value> reduceExp\(.*?^}", text)
     found = body and re.search(r"polynomial\(\s*e,\s*r,\s*{([^}]*)}", body.group())
     if not found:
-        raise AssertionError(f"{VECTOR_MATH}: no polynomial(e, r, {{...}}) in emitExp; this test takes its coefficients from there")
+        raise AssertionError(f"{VECTOR_MATH}: no polynomial(e, r, {{...}}) in reduceExp; this test takes its coefficients from there")
     return [float(c) for c in found.group(1).split(",")]
 
 

@@ -16,7 +16,7 @@ static_assert(lanes == INGOT_RT_PANEL && lanes == INGOT_RT_KEY_TILE, "a vector's
 static constexpr int64_t packedTarget = 1 << 20;
 
 Kernels::Kernels(ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext)
-    : module(module), registerTiles(chooseTiles(unit)), contextLimit(maxContext) {
+    : module(module), unit(unit), registerTiles(chooseTiles(unit)), contextLimit(maxContext) {
   // See LinearEmitter for the order of the regions.
   packedFloats = std::max<int64_t>(std::min<int64_t>(packedTarget, floatBlockRows * (largestK + 2)),
                                    registerTiles.front().rows * (largestK + 2));

@@ -198,6 +198,8 @@ public:
     mlir::Value adds;
     /// Bytes ahead of the weights that are read that each panel prefetches; 0: none.
     int64_t prefetchBytes = 0;
+    /// The same in elements, not known before the step runs; or null.
+    mlir::Value ahead;
     /// Elements between one k (or pair) and the next of a panel's 16 features.
     int64_t weightStride = lanes;
   };
@@ -213,6 +215,10 @@ public:
              Ix target);
 
   const std::vector<Tile> &tiles() const { return registerTiles; }
+  /// Panels that registers hold with so many rows: a power of two.
+  int64_t panelsOf(int64_t rows) const { return panelsFor(rows, unit); }
+  /// Rows of a tile, at most, whose inputs do not lie packed: with 5, AArch64 runs out of registers.
+  int64_t rowsApart() const { return unit.lanes >= 8 ? registerTiles.front().rows : 4; }
   /// Floats of scratch memory that attention uses, per worker.
   void reserveScratch(int64_t floats) { scratch = std::max(scratch, (floats + lanes - 1) / lanes * lanes); }
   /// Calls ingot_rt_barrier.
@@ -229,6 +235,7 @@ public:
 
 private:
   mlir::ModuleOp module;
+  VectorUnit unit;
   std::vector<Tile> registerTiles;
   int64_t scratch = 0, contextLimit;
   /// Floats of packed input rows in the scratch memory, before the

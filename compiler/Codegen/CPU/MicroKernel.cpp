@@ -25,6 +25,8 @@ struct TileEmitter {
   Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart, accumulatorStride, accumulatorPanelStride;
   /// i1, or null.
   Value adds;
+  /// Elements to what is prefetched, or null.
+  Ix ahead;
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
 
@@ -53,9 +55,11 @@ struct TileEmitter {
   void step(Ix g, bool prefetch, SmallVectorImpl<Value> &sums) {
     SmallVector<Value> inputs(kernel.rows * group());
     for (int64_t p = 0; p < kernel.panels; ++p) {
-      if (prefetch)
-        e.prefetch(weights, weightStart + panelStride * p + g * kernel.weightStride +
-                                kernel.prefetchBytes * 8 / kernel.element.getIntOrFloatBitWidth());
+      if (prefetch) {
+        Ix at = weightStart + panelStride * p + g * kernel.weightStride;
+        e.prefetch(weights,
+                   ahead.value ? at + ahead : at + kernel.prefetchBytes * 8 / kernel.element.getIntOrFloatBitWidth());
+      }
       SmallVector<Value> weightsOfPanel = loadWeights(g, p);
       for (int64_t i = 0; i < group(); ++i)
         for (int64_t r = 0; r < kernel.rows; ++r) {
@@ -96,7 +100,7 @@ struct TileEmitter {
       return [this, steps, lineGroups](Ix g, ValueRange carried) {
         SmallVector<Value> next(carried);
         for (int64_t i = 0; i < steps; ++i)
-          step(g + i, kernel.prefetchBytes != 0 && i % lineGroups == 0, next);
+          step(g + i, (kernel.prefetchBytes != 0 || ahead.value) && i % lineGroups == 0, next);
         return next;
       };
     };
@@ -127,6 +131,10 @@ void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inp
     name += "_if";
     arguments.push_back(kernel.adds);
   }
+  if (kernel.ahead) {
+    name += "_ahead";
+    arguments.push_back(kernel.ahead);
+  }
   call(e, name, arguments, [&](Emitter &inner, ValueRange a) {
     TileEmitter{inner,
                 kernel,
@@ -141,7 +149,8 @@ void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inp
                 inner.ix(a[8]),
                 inner.ix(a[9]),
                 inner.ix(a[10]),
-                kernel.adds ? a[11] : Value()}
+                kernel.adds ? a[11] : Value(),
+                kernel.ahead ? inner.ix(a.back()) : Ix()}
         .emit();
   });
 }
@@ -154,7 +163,7 @@ void Kernels::widen(Emitter &e, Type element, bool pairs, Value weights, Ix star
   std::string name;
   llvm::raw_string_ostream(name) << "widen_" << element;
   call(e, name, {weights, start, k, memory, target}, [&](Emitter &f, ValueRange a) {
-    TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2]), {}, {}, {}, {}};
+    TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2]), {}, {}, {}, {}, {}};
     int64_t group = tile.group();
     f.loop(f.c(0), (tile.k + (group - 1)) / group, 1, [&](Ix g) {
       SmallVector<Value> values = tile.loadWeights(g, 0);

@@ -8,6 +8,7 @@
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
 #include "llvm/TargetParser/X86TargetParser.h"
+#include <algorithm>
 
 using namespace ingot::cpu;
 
@@ -38,28 +39,34 @@ VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
 /// Registers that a tile occupies: its accumulators, and on x86-64 a quarter of all for weights (of a pair of k, as
 /// they are stored and widened) and broadcast inputs. AArch64 cuts a panel into so many registers that a pair's two
 /// halves are counted, and its instructions take no operand from memory: an input and the mask of the halves need one
-/// each.
+/// each. With more than one panel the inputs of all rows stay in registers until the last panel's weights are there.
 static int64_t registersOf(Tile tile, VectorUnit unit) {
   int64_t perPanel = panelLanes / unit.lanes;
   int64_t others = perPanel >= 4 ? 2 * perPanel + 2 : unit.registers / 4;
+  if (tile.panels > 1)
+    others = std::max(others, tile.rows + perPanel);
   return tile.rows * tile.panels * perPanel + others;
 }
 
+static bool fits(Tile tile, VectorUnit unit) { return registersOf(tile, unit) <= unit.registers; }
+
+int64_t ingot::cpu::panelsFor(int64_t rows, VectorUnit unit) {
+  int64_t panels = 1;
+  while (panels < 8 && fits({rows, panels * 2}, unit))
+    panels *= 2;
+  return panels;
+}
+
 std::vector<Tile> ingot::cpu::chooseTiles(VectorUnit unit) {
-  auto fits = [&](Tile tile) { return registersOf(tile, unit) <= unit.registers; };
   // One panel: with two, the weights of a pair of k leave too few registers and LLVM spills. A broadcast for each row
   // is then the load that each multiply-add (AVX-512) or two of them (AVX2) can afford.
   Tile best = {1, 1};
-  while (best.rows < maxRows && fits({best.rows + 1, 1}))
+  while (best.rows < maxRows && fits({best.rows + 1, 1}, unit))
     ++best.rows;
   std::vector<Tile> tiles = {best};
   for (int64_t rows : {4, 2, 1}) {
-    if (rows >= best.rows)
-      continue;
-    Tile tile = {rows, 1};
-    while (tile.panels < 8 && fits({rows, tile.panels * 2}))
-      tile.panels *= 2;
-    tiles.push_back(tile);
+    if (rows < best.rows)
+      tiles.push_back({rows, panelsFor(rows, unit)});
   }
   return tiles;
 }

@@ -36,6 +36,9 @@ struct Tile {
 /// which are as many streams for the memory and enough sums in flight.
 std::vector<Tile> chooseTiles(VectorUnit unit);
 
+/// The most panels, a power of two and at most 8, that registers hold with `rows` rows.
+int64_t panelsFor(int64_t rows, VectorUnit unit);
+
 } // namespace ingot::cpu
 
 #endif // INGOT_COMPILER_CODEGEN_CPU_TILES_H

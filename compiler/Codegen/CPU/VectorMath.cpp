@@ -23,6 +23,23 @@ static Value polynomial(Emitter &e, Value x, ArrayRef<double> coefficients) {
 
 static Value bitcast(Emitter &e, Type type, Value value) { return arith::BitcastOp::create(e, type, value); }
 
+/// 1.5 * 2^23: x plus this has x, rounded to an integer, in its low bits.
+static constexpr double expMagic = 12582912.0;
+
+/// x ln 2 = n ln 2 + r with |r| <= ln(2)/2: n as an integer in the low bits of the first result, e^r as the second.
+static std::pair<Value, Value> reduceExp(Emitter &e, Value x) {
+  Type floats = x.getType();
+  auto c = [&](double value) { return e.splat(floats, value); };
+  Value shifted = e.fma(x, c(1.44269504088896341), c(expMagic));
+  Value n = e.sub(shifted, c(expMagic));
+  // ln 2 in two parts, the first with few bits so that n times it is exact.
+  Value r = e.fma(n, c(-0.693359375), x);
+  r = e.fma(n, c(2.12194440e-4), r);
+  Value p = polynomial(
+      e, r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  return {shifted, e.add(e.fma(p, e.mul(r, r), r), c(1.0))};
+}
+
 Value ingot::cpu::emitExp(Emitter &e, Value x) {
   auto floats = cast<VectorType>(x.getType());
   VectorType ints = e.vector(e.getI32Type(), floats.getNumElements());
@@ -32,16 +49,8 @@ Value ingot::cpu::emitExp(Emitter &e, Value x) {
   // comparisons by.
   x = e.choose(e.compare(arith::CmpFPredicate::OLT, x, c(-104.0)), c(-104.0), x);
   x = e.choose(e.compare(arith::CmpFPredicate::OGT, x, c(89.0)), c(89.0), x);
-  const double magic = 12582912.0; // 1.5 * 2^23
-  Value shifted = e.fma(x, c(1.44269504088896341), c(magic));
-  Value n = e.sub(shifted, c(magic));
+  auto [shifted, p] = reduceExp(e, x);
   Value power = arith::SubIOp::create(e, bitcast(e, ints, shifted), ci(0x4B400000));
-  // ln 2 in two parts, the first with few bits so that n times it is exact.
-  Value r = e.fma(n, c(-0.693359375), x);
-  r = e.fma(n, c(2.12194440e-4), r);
-  Value p = polynomial(
-      e, r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
-  p = e.add(e.fma(p, e.mul(r, r), r), c(1.0));
   // 2^n = 2^a 2^b with normal factors; the first product is exact, the second
   // rounds once into the subnormals.
   auto powerOfTwo = [&](Value exponent) {
@@ -51,6 +60,20 @@ Value ingot::cpu::emitExp(Emitter &e, Value x) {
   Value half = arith::ShRSIOp::create(e, power, ci(1));
   Value rest = arith::SubIOp::create(e, power, half);
   return e.mul(e.mul(p, powerOfTwo(half)), powerOfTwo(rest));
+}
+
+Value ingot::cpu::emitExpOfNegative(Emitter &e, Value x) {
+  auto floats = cast<VectorType>(x.getType());
+  VectorType ints = e.vector(e.getI32Type(), floats.getNumElements());
+  // From here on the result is normal: n >= -126, and there r > 0.
+  Value least = e.splat(floats, -87.3);
+  Value small = e.compare(arith::CmpFPredicate::OLT, x, least);
+  auto [shifted, p] = reduceExp(e, e.choose(small, least, x));
+  // The low 9 bits of `shifted` are n's. A product keeps a NaN, which integers would not.
+  Value exponent = arith::ShLIOp::create(e, bitcast(e, ints, shifted), e.splatInt(ints, 23));
+  Value power = arith::AddIOp::create(e, exponent, e.splatInt(ints, 127 << 23));
+  Value scaled = e.mul(p, bitcast(e, floats, power));
+  return e.choose(small, e.splat(floats, 0.0), scaled);
 }
 
 Value ingot::cpu::emitSiLU(Emitter &e, Value x) {

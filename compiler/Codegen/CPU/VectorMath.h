@@ -20,6 +20,10 @@ namespace ingot::cpu {
 /// factors.
 mlir::Value emitExp(Emitter &e, mlir::Value x);
 
+/// e^x of f32 lanes for x <= 0 within 2 ulp; 0 below -87.3, where it would be subnormal soon, NaN of NaN. emitExp
+/// without the steps that only other results need.
+mlir::Value emitExpOfNegative(Emitter &e, mlir::Value x);
+
 /// x / (1 + e^-x) of f32 lanes.
 mlir::Value emitSiLU(Emitter &e, mlir::Value x);
 

@@ -122,6 +122,23 @@ TEST(VectorMath, ExpWithinTwoUlps) {
   EXPECT_EQ(out[5], INFINITY);
 }
 
+TEST(VectorMath, ExpOfNegativeWithinTwoUlpsOfWhatIsNormal) {
+  VectorFunction exp([](Emitter &e, Value x) { return emitExpOfNegative(e, x); });
+  std::vector<float> in = floatsBetween(-0.0f, -87.3f, 997);
+  std::vector<float> out = exp(in);
+  for (size_t i = 0; i < in.size(); ++i)
+    ASSERT_LE(ulps(out[i], std::exp(static_cast<double>(in[i]))), 2.0) << in[i] << " gives " << out[i];
+  // A NaN with all of its low bits, which must not become an exponent.
+  float odd = std::bit_cast<float>(0x7fffffffu);
+  out = exp({0.0f, -INFINITY, NAN, odd, -1e30f, std::nextafter(-87.3f, -100.0f)});
+  EXPECT_EQ(out[0], 1.0f);
+  EXPECT_EQ(out[1], 0.0f);
+  EXPECT_TRUE(std::isnan(out[2]));
+  EXPECT_TRUE(std::isnan(out[3]));
+  EXPECT_EQ(out[4], 0.0f);
+  EXPECT_EQ(out[5], 0.0f);
+}
+
 TEST(VectorMath, SiLU) {
   VectorFunction silu([](Emitter &e, Value x) { return emitSiLU(e, x); });
   std::vector<float> in = floatsBetween(-1e-30f, -80.0f, 9973), positive = floatsBetween(1e-30f, 1e30f, 9973);
