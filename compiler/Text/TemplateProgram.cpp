@@ -12,6 +12,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
+#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -90,7 +91,65 @@ struct Frame {
   Symbols *symbols;
   bool toplevel = false; ///< what is set here can be looked up by name
   bool soft = false;     ///< in a branch, where an unknown filter is an error only when it is reached
+  bool constant = false; ///< in an output that Jinja evaluates when it compiles
 };
+
+/// Jinja evaluates this when it compiles: no name, call or filter that needs the context is in it. (It gives up where
+/// that fails, which the runtime then does too.)
+bool isConstant(const Node &node) {
+  if (node.kind == Kind::Name || node.kind == Kind::NamespaceAttribute || node.kind == Kind::Call)
+    return false;
+  if (node.kind == Kind::Filter &&
+      (!node.first || is_contained({"map", "select", "reject", "selectattr", "rejectattr", "random"}, node.text)))
+    return false;
+  bool constant = true;
+  forEachChild(node, [&](const Node &child) { constant &= isConstant(child); });
+  return constant;
+}
+
+/// The value of a constant number, near enough to tell its sign; its type is that of Python.
+struct Number {
+  long double value;
+  bool real;
+};
+std::optional<Number> constantNumber(const Node &node) {
+  switch (node.kind) {
+  case Kind::Bool:
+  case Kind::Integer:
+    return Number{static_cast<long double>(node.integer), false};
+  case Kind::Float:
+    return Number{node.real, true};
+  case Kind::Positive:
+  case Kind::Negate: {
+    std::optional<Number> number = constantNumber(*node.first);
+    if (number && node.kind == Kind::Negate)
+      number->value = number->real || number->value != 0 ? -number->value : number->value;
+    return number;
+  }
+  case Kind::Binary: {
+    std::optional<Number> a = constantNumber(*node.first), b = constantNumber(*node.second);
+    if (!a || !b)
+      return std::nullopt;
+    bool real = a->real || b->real;
+    switch (node.operation) {
+    case INGOT_RT_TPL_ADD:
+      return Number{a->value + b->value, real};
+    case INGOT_RT_TPL_SUB:
+      return Number{a->value - b->value, real};
+    case INGOT_RT_TPL_MUL:
+      return Number{real ? a->value * b->value : a->value * b->value + 0.0L, real};
+    case INGOT_RT_TPL_DIV:
+      if (b->value == 0)
+        return std::nullopt;
+      return Number{a->value / b->value, true};
+    default:
+      return std::nullopt;
+    }
+  }
+  default:
+    return std::nullopt;
+  }
+}
 
 class Emitter {
 public:
@@ -227,7 +286,9 @@ private:
     case Kind::Text:
       return emitText(node.text, node.place, list);
     case Kind::Output: {
-      uint32_t value = emitValue(*node.first, frame);
+      Frame inside = frame;
+      inside.constant = isConstant(*node.first);
+      uint32_t value = emitValue(*node.first, inside);
       if (std::optional<std::string> text = constantText(value))
         return emitText(*text, node.place, list);
       list.push_back(add(INGOT_RT_TPL_OUTPUT, node.place, value));
@@ -584,6 +645,14 @@ private:
 
   uint32_t emitBinary(const Node &node, const Frame &frame) {
     uint32_t left = emitValue(*node.first, frame), right = emitValue(*node.second, frame);
+    // Jinja writes a constant on the left into Python's source, where the power binds closer than the sign: -1 ** n is
+    // -(1 ** n) there.
+    std::optional<Number> base = node.operation == INGOT_RT_TPL_POW ? constantNumber(*node.first) : std::nullopt;
+    if (base && std::signbit(base->value) && !isConstant(*node.second)) {
+      uint32_t power =
+          add(INGOT_RT_TPL_BINARY, node.place, add(INGOT_RT_TPL_NEGATE, node.place, left), right, INGOT_RT_TPL_POW);
+      return add(INGOT_RT_TPL_NEGATE, node.place, power);
+    }
     if (kindOf(left) == INGOT_RT_TPL_CONST_INT && kindOf(right) == INGOT_RT_TPL_CONST_INT) {
       int64_t a = integerOf(left), b = integerOf(right), result;
       if (node.operation == INGOT_RT_TPL_ADD && !AddOverflow(a, b, result))
@@ -633,7 +702,8 @@ private:
     SmallVector<uint32_t> parts;
     for (const NodePtr *part : {&index.first, &index.second, &index.third})
       parts.push_back(*part ? emitValue(**part, frame) : none);
-    return add(INGOT_RT_TPL_SLICE, node.place, object, tables.addList(parts));
+    // Where Jinja slices a constant itself, it takes a TypeError for a missing item.
+    return add(INGOT_RT_TPL_SLICE, node.place, object, tables.addList(parts), frame.constant);
   }
 
   uint32_t emitFilterOrTest(const Node &node, const Frame &frame) {

@@ -98,7 +98,10 @@ class Maker:
         if d <= 0 or k < 4:
             return self.pick("n", "loop.index", "loop.index0", "messages | length", *NUMBERS)
         if k < 7:
-            return f"({self.number(d - 1)} {self.pick('+', '-', '*', '/', '//', '%', '**')} {self.number(d - 1)})"
+            operator = self.pick('+', '-', '*', '/', '//', '%', '**')
+            # Jinja computes powers of constants when it compiles, and may need for ever.
+            right = self.pick("0", "1", "2", "-1", "0.5", "n") if operator == "**" else self.number(d - 1)
+            return f"({self.number(d - 1)} {operator} {right})"
         f = self.pick("int", "float", "abs", "round", "round(1)", "round(2)", "round(0)", "round(-1)", "round(1, 'floor')", "round(1, 'ceil')", "string", "tojson", "default(0)")
         return f"{self.operand(self.number(d - 1))} | {f}"
 

@@ -122,7 +122,7 @@ enum ingot_rt_tpl_kind {
   INGOT_RT_TPL_COMPARE,      ///< a: node, b: list, comparison and node in turn
   INGOT_RT_TPL_GETATTR,      ///< a: node, b: string
   INGOT_RT_TPL_GETITEM,      ///< a: node, b: node
-  INGOT_RT_TPL_SLICE,        ///< a: node, b: list of three nodes or none
+  INGOT_RT_TPL_SLICE,        ///< a: node, b: list of three nodes or none, c: 1 where TypeErrors give undefined
   INGOT_RT_TPL_CALL,         ///< a: node, b: arguments
   INGOT_RT_TPL_FILTER,       ///< a: node or none (the text of a block), b: arguments, c: filter
   INGOT_RT_TPL_TEST,         ///< a: node, b: arguments, c: test

@@ -11,6 +11,76 @@ namespace ingot::rt::tpl {
 
 static std::string nameOf(const Value &value) { return std::string(typeName(value)); }
 
+static bool isOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// What Python finds on an Undefined before Jinja's own refusal of every attribute; the sandbox opens none of it.
+static constexpr std::initializer_list<std::string_view> undefinedNames = {"__add__",
+                                                                           "__aiter__",
+                                                                           "__bool__",
+                                                                           "__call__",
+                                                                           "__class__",
+                                                                           "__complex__",
+                                                                           "__delattr__",
+                                                                           "__dir__",
+                                                                           "__div__",
+                                                                           "__doc__",
+                                                                           "__eq__",
+                                                                           "__float__",
+                                                                           "__floordiv__",
+                                                                           "__format__",
+                                                                           "__ge__",
+                                                                           "__getattr__",
+                                                                           "__getitem__",
+                                                                           "__getattribute__",
+                                                                           "__getstate__",
+                                                                           "__gt__",
+                                                                           "__hash__",
+                                                                           "__init__",
+                                                                           "__init_subclass__",
+                                                                           "__int__",
+                                                                           "__iter__",
+                                                                           "__le__",
+                                                                           "__len__",
+                                                                           "__lt__",
+                                                                           "__mod__",
+                                                                           "__module__",
+                                                                           "__mul__",
+                                                                           "__ne__",
+                                                                           "__neg__",
+                                                                           "__new__",
+                                                                           "__pos__",
+                                                                           "__pow__",
+                                                                           "__radd__",
+                                                                           "__rdiv__",
+                                                                           "__reduce__",
+                                                                           "__reduce_ex__",
+                                                                           "__repr__",
+                                                                           "__rfloordiv__",
+                                                                           "__rmod__",
+                                                                           "__rmul__",
+                                                                           "__rpow__",
+                                                                           "__rsub__",
+                                                                           "__rtruediv__",
+                                                                           "__setattr__",
+                                                                           "__sizeof__",
+                                                                           "__slots__",
+                                                                           "__str__",
+                                                                           "__sub__",
+                                                                           "__subclasshook__",
+                                                                           "__truediv__",
+                                                                           "_fail_with_undefined_error",
+                                                                           "_undefined_exception",
+                                                                           "_undefined_hint",
+                                                                           "_undefined_message",
+                                                                           "_undefined_name",
+                                                                           "_undefined_obj"};
+
+static Value unsafeAttribute(const Value &object, std::string_view name) {
+  return makeUndefined("access to attribute '" + std::string(name) + "' of '" + nameOf(object) + "' object is unsafe.");
+}
+
 Value Interpreter::undefinedAttribute(const Value &object, const Value &name) {
   std::string type = object.isNone() ? "None" : nameOf(object) + " object";
   if (name.isString())
@@ -111,15 +181,17 @@ Value Interpreter::pythonAttribute(const Value &object, std::string_view name) {
     break;
   }
   if (name.starts_with("__") && name.ends_with("__"))
-    return makeUndefined("access to attribute '" + std::string(name) + "' of '" + nameOf(object) +
-                         "' object is unsafe.");
+    return unsafeAttribute(object, name);
   return findMethod(*this, object, name);
 }
 
 /// The attribute first, then the item of that name.
 Value Interpreter::attribute(const Value &object, std::string_view name) {
-  if (object.isUndefined())
+  if (object.isUndefined()) {
+    if (isOneOf(name, undefinedNames))
+      return unsafeAttribute(object, name);
     return failUndefined(object);
+  }
   Value found = pythonAttribute(object, name);
   if (failed || !found.isMissing())
     return found;
@@ -134,8 +206,7 @@ Value Interpreter::item(const Value &object, const Value &key) {
   if (object.isUndefined())
     return failUndefined(object);
   if (object.is(Type::Dict)) {
-    bool hashable = !key.is(Type::List) && !key.is(Type::Dict);
-    if (const Value *value = hashable ? object.as<DictObject>().find(key) : nullptr)
+    if (const Value *value = !findUnhashable(key) ? object.as<DictObject>().find(key) : nullptr)
       return *value;
   } else if (key.isInteger()) {
     int64_t length = lengthOf(object), index = key.integer();
@@ -244,11 +315,14 @@ bool Interpreter::contains(const Value &container, const Value &value) {
     fail("'in <string>' requires string as left operand, not %s", nameOf(value).c_str());
     return false;
   case Type::Dict:
-    if (value.is(Type::List) || value.is(Type::Dict)) {
-      fail("unhashable type: '%s'", nameOf(value).c_str());
+    return hashable(value) && container.as<DictObject>().find(value) != nullptr;
+  case Type::View: // keys, and items by their keys, are looked up
+    if (container.as<ViewObject>().kind == ViewObject::Kind::Keys && !hashable(value))
       return false;
-    }
-    return container.as<DictObject>().find(value) != nullptr;
+    if (container.as<ViewObject>().kind == ViewObject::Kind::Items && value.is(Type::Tuple) && lengthOf(value) == 2 &&
+        !hashable(value.as<ListObject>().items[0]))
+      return false;
+    break;
   default:
     break;
   }
@@ -308,7 +382,8 @@ struct StringIterator : Iterator {
     if (at >= string.size())
       return false;
     size_t length = characterLength(string.bytes()[at]);
-    value = interpreter.text(string.slice(at, at + length));
+    // Python's own iterator over a string gives plain ones.
+    value = interpreter.text(string.slice(at, at + length).withMarkup(false));
     at += length;
     return !interpreter.failed;
   }
@@ -401,10 +476,6 @@ Value makeGenerator(Interpreter &interpreter, uint32_t depth, std::function<bool
 // Methods
 // ---------------------------------------------------------------------------
 
-static bool isOneOf(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 Value findMethod(Interpreter &interpreter, const Value &self, std::string_view name) {
   struct Entry {
     Type type;
@@ -455,7 +526,11 @@ static Value makeView(const Value &dict, ViewObject::Kind kind) {
 static Value callListMethod(Interpreter &interpreter, bool count, const Value &self, Arguments &arguments) {
   const Values &items = self.as<ListObject>().items;
   Value values[3];
-  if (!interpreter.bind(count ? "count" : "index", arguments, {"value", "start", "stop"}, 1, values))
+  // Python takes these by position only.
+  std::initializer_list<const char *> names = {"value", "start", "stop"}, one = {"value"};
+  if (!arguments.keywords.empty())
+    return interpreter.fail("%s() takes no keyword arguments", count ? "count" : "index");
+  if (!interpreter.bind(count ? "count" : "index", arguments, count ? one : names, 1, values))
     return {};
   int64_t length = static_cast<int64_t>(items.size()), start, stop, found = 0;
   if (!interpreter.integerArgument(values[1], 0, start) || !interpreter.integerArgument(values[2], length, stop))
@@ -496,8 +571,8 @@ Value Interpreter::callMethod(const MethodObject &object, Arguments &arguments) 
   case Method::Dict_get: {
     if (!bind("get", arguments, {"key", "default"}, 1, values))
       return {};
-    if (values[0].is(Type::List) || values[0].is(Type::Dict))
-      return fail("unhashable type: '%s'", nameOf(values[0]).c_str());
+    if (!hashable(values[0]))
+      return {};
     const Value *found = self.as<DictObject>().find(values[0]);
     return found ? *found : values[1].isMissing() ? Value::none() : values[1];
   }

@@ -43,6 +43,12 @@ Value Context::contained(Value value) {
   return value;
 }
 
+bool Context::hashable(const Value &value) {
+  if (const Value *found = findUnhashable(value))
+    fail("unhashable type: '%s'", std::string(typeName(*found)).c_str());
+  return !failed;
+}
+
 Value Context::failUndefined(const Value &undefined) {
   return failTyped(undefined.isUndefined() ? undefined.as<UndefinedObject>().message : "a variable is undefined");
 }

@@ -47,6 +47,8 @@ public:
   Value text(Text text);
   /// A list, tuple or other container, if it is not nested too deeply.
   Value contained(Value value);
+  /// hash(value) may be taken; false (and a failure) where it may not.
+  bool hashable(const Value &value);
   /// "'x' is undefined" as an error.
   Value failUndefined(const Value &undefined);
 

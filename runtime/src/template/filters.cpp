@@ -435,7 +435,7 @@ private:
       double whole = method == "ceil" ? std::ceil(scaled) : std::floor(scaled);
       if (!std::isfinite(scaled))
         return interpreter.fail("cannot convert float infinity or NaN to integer");
-      return Value::real(whole / scale, trusted);
+      return Value::real((whole + 0.0) / scale, trusted); // floor and ceil of Python are integers: no -0
     }
     if (value.isInteger()) {
       int64_t number = value.integer(), unit = 1;

@@ -271,12 +271,8 @@ private:
                       sensitive = flag(0)](Interpreter &run, Value &item) {
       while (run.step() && iterator->next(run, item)) {
         Value key = lowered(run, follow(run, item, path), sensitive);
-        if (run.failed)
+        if (run.failed || !run.hashable(key))
           return false;
-        if (key.is(Type::List) || key.is(Type::Dict)) {
-          run.fail("unhashable type: '%s'", nameOf(key).c_str());
-          return false;
-        }
         if (seen->find(key))
           continue;
         if (!key.isString() && !run.step(seen->entries.size()))

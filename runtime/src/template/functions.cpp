@@ -125,8 +125,8 @@ Value Interpreter::callDict(Arguments &arguments, const char *function, DictObje
           return {};
         if (items.size() != 2)
           return fail("dictionary update sequence element has length %zu; 2 is required", items.size());
-        if (items[0].is(Type::List) || items[0].is(Type::Dict))
-          return fail("unhashable type: '%s'", std::string(typeName(items[0])).c_str());
+        if (!hashable(items[0]))
+          return {};
         into.set(items[0], items[1]);
       }
     }

@@ -299,10 +299,8 @@ Value Interpreter::evaluateDict(uint32_t list) {
   for (size_t i = 0; i < nodes.size(); i += 2) {
     Value key = evaluate(nodes[i]);
     Value value = failed ? Value() : evaluate(nodes[i + 1]);
-    if (failed)
+    if (failed || !hashable(key))
       return {};
-    if (key.is(Type::List) || key.is(Type::Dict))
-      return fail("unhashable type: '%s'", std::string(typeName(key)).c_str());
     dict->set(key, std::move(value));
   }
   return contained(Value::object(Type::Dict, std::move(dict)));
@@ -353,7 +351,14 @@ Value Interpreter::evaluateSlice(const ingot_rt_tpl_node &node) {
   std::span<const uint32_t> nodes = program.list(node.b);
   for (size_t i = 0; i < 3 && !failed; ++i)
     parts[i] = nodes[i] == none ? Value::none() : evaluate(nodes[i]);
-  return failed ? Value() : slice(object, parts[0], parts[1], parts[2]);
+  if (failed)
+    return {};
+  bool sliceable = object.isString() || object.is(Type::List) || object.is(Type::Tuple);
+  for (const Value &part : parts)
+    sliceable &= part.isNone() || part.isInteger();
+  if (node.c == 1 && !sliceable)
+    return makeUndefined("'" + std::string(typeName(object)) + " object' has no element of these indices");
+  return slice(object, parts[0], parts[1], parts[2]);
 }
 
 bool Interpreter::evaluateArguments(uint32_t list, Arguments &arguments) {

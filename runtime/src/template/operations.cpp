@@ -5,6 +5,7 @@
 #include "template/format.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace ingot::rt::tpl {
@@ -138,6 +139,20 @@ static Value power(Context &context, const Value &a, const Value &b, bool truste
   return Value::real(result, trusted);
 }
 
+/// The quotient of two integers, rounded once (ties to even), as Python's int.__truediv__.
+static double divide(int64_t a, int64_t b) {
+  auto magnitude = [](int64_t value) {
+    return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  };
+  uint64_t x = magnitude(a), y = magnitude(b);
+  // At least 55 bits of quotient, and one that says whether something is left: more than a double's 53 and a half.
+  int shift = x == 0 ? 0 : std::max(55 + std::countl_zero(x) - std::countl_zero(y), 0);
+  unsigned __int128 numerator = static_cast<unsigned __int128>(x) << shift;
+  auto quotient = static_cast<uint64_t>(numerator / y) | static_cast<uint64_t>(numerator % y != 0);
+  double result = std::ldexp(static_cast<double>(quotient), -shift);
+  return (a < 0) != (b < 0) ? -result : result;
+}
+
 static Value arithmetic(Context &context, uint32_t operation, const Value &a, const Value &b) {
   bool trusted = a.isTrusted() && b.isTrusted();
   bool integers = a.isInteger() && b.isInteger();
@@ -161,7 +176,7 @@ static Value arithmetic(Context &context, uint32_t operation, const Value &a, co
   if (b.real() == 0)
     return context.fail(operation == INGOT_RT_TPL_DIV ? "division by zero" : "integer division or modulo by zero");
   if (operation == INGOT_RT_TPL_DIV)
-    return Value::real(a.real() / b.real(), trusted);
+    return Value::real(integers ? divide(a.integer(), b.integer()) : a.real() / b.real(), trusted);
   if (integers) {
     int64_t x = a.integer(), y = b.integer();
     if (y == -1)

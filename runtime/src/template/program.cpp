@@ -117,7 +117,7 @@ bool Program::isGoodNode(const ingot_rt_tpl_node &node) const {
   case INGOT_RT_TPL_GETATTR:
     return isNode(node.a) && isString(node.b);
   case INGOT_RT_TPL_SLICE: {
-    if (!isNode(node.a) || !isList(node.b) || list(node.b).size() != 3)
+    if (!isNode(node.a) || !isList(node.b) || list(node.b).size() != 3 || node.c > 1)
       return false;
     std::span<const uint32_t> items = list(node.b);
     return std::all_of(items.begin(), items.end(), [&](uint32_t item) { return isNode(item, true); });

@@ -267,7 +267,7 @@ private:
     size_t at = skipSpaces(0);
     while (at < bytes.size()) {
       if (most-- == 0) {
-        parts.push_back(text.slice(at, skipSpacesBack(bytes.size())));
+        parts.push_back(text.slice(at, bytes.size())); // spaces at the end and all
         break;
       }
       size_t start = at;
@@ -283,7 +283,7 @@ private:
     size_t end = skipSpacesBack(bytes.size());
     while (end > 0) {
       if (most-- == 0) {
-        parts.push_back(text.slice(skipSpaces(0), end));
+        parts.push_back(text.slice(0, end));
         break;
       }
       size_t start = end;

@@ -127,10 +127,8 @@ bool Interpreter::test(uint32_t which, const Value &value, Arguments &arguments)
   case INGOT_RT_TPL_TEST_string:
     return value.isString();
   default: // filter, test
-    if (value.is(Type::List) || value.is(Type::Dict)) {
-      fail("unhashable type: '%s'", std::string(typeName(value)).c_str());
+    if (!hashable(value))
       return false;
-    }
     if (!value.isString())
       return false;
     return which == INGOT_RT_TPL_TEST_test ? testNamed(value.text().bytes()) != none

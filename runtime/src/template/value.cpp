@@ -133,6 +133,18 @@ std::string_view typeName(const Value &value) {
   return "";
 }
 
+const Value *findUnhashable(const Value &value) {
+  if (value.is(Type::List) || value.is(Type::Dict))
+    return &value;
+  if (value.is(Type::View)) // that of the values compares by identity
+    return value.as<ViewObject>().kind == ViewObject::Kind::Values ? nullptr : &value;
+  if (value.is(Type::Tuple))
+    for (const Value &item : value.as<ListObject>().items)
+      if (const Value *found = findUnhashable(item))
+        return found;
+  return nullptr;
+}
+
 int64_t lengthOf(const Value &value) {
   switch (value.type()) {
   case Type::Missing:

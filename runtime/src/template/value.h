@@ -178,6 +178,8 @@ std::string_view typeName(const Value &value);
 /// bool(value), which never fails.
 bool isTrue(const Value &value);
 bool areEqual(const Value &a, const Value &b);
+/// What makes hash(value) a TypeError: the value itself or one in its tuples; null where nothing does.
+const Value *findUnhashable(const Value &value);
 /// len(value), or -1 where there is none.
 int64_t lengthOf(const Value &value);
 
