@@ -202,6 +202,9 @@ public:
     mlir::Value ahead;
     /// Elements between one k (or pair) and the next of a panel's 16 features.
     int64_t weightStride = lanes;
+    /// Both or neither: so many earlier sums, each `foldStride` before the next, are added at the end, the last of them
+    /// first; the result takes the place of the first.
+    mlir::Value folds, foldStride;
   };
   /// accumulators[r * accumulatorStride + p * accumulatorPanelStride + lane] (+)= sum over k
   /// ascending of input[r][k] * weights[p][k][lane]. Positions are in elements

@@ -6,10 +6,13 @@
 // greedily into 6, 4, 2 and 1 (or what the machine's registers allow). Sums are stored and loaded again between two
 // blocks of K, in f32, which changes no bit. There are two ways through the panels of a group:
 //
-// Few rows are bound by the reads of weights. The group's panels are cut into four (AVX-512: eight) runs, which are
-// read side by side: as many long forward streams keep more cache misses in flight than one, and a run goes on where a
-// panel ends. The micro-kernels prefetch, across the ends of pages, where the machine's own prefetchers stop. With more
-// than one row, streams take turns after a block of K, which stays in the level 1 cache for all tiles of rows.
+// One row is bound by the reads of weights. The group's panels are cut into four (AVX-512: eight) runs, which are read
+// side by side: as many long forward streams keep more cache misses in flight than one, and a run goes on where a panel
+// ends. The micro-kernels prefetch, across the ends of pages, where the machine's own prefetchers stop.
+//
+// Few rows are bound by either, and reads have to go on while tiles are computed. A panel's block of K (where registers
+// hold more, as many as they do) stays in the level 1 cache for all tiles of rows; the first of them prefetches the
+// whole next one, line by line.
 //
 // Many rows are bound by arithmetic. One panel's block of K is widened to f32, stays in the level 1 cache, and every
 // tile of rows is multiplied with it; the next panel's weights are prefetched meanwhile. The block's rows of inputs for
@@ -33,8 +36,11 @@ namespace ingot::cpu {
 static constexpr int64_t manyRows = 48;
 /// Panels of a group: with one row, with few and with many.
 static constexpr int64_t onePanels = 64, fewPanels = 16, manyPanels = 8;
-/// K of a block, at most: few rows, many rows (16 KiB of a panel as f32).
-static constexpr int64_t fewK = 128, manyK = Kernels::widenedK;
+/// K of a block, at most: many rows (16 KiB of a panel as f32).
+static constexpr int64_t manyK = Kernels::widenedK;
+/// Bytes of weights in a block of K of few rows, of the panels that are read side by side: with the next one and the
+/// inputs of 16 rows they fill a level 1 cache of 32 KiB.
+static constexpr int64_t fewBytes = 6144;
 /// Partial sums of 8 segments that the fixed tree has open at a time.
 static constexpr int64_t openSums = 4;
 static_assert(INGOT_RT_K_SEGMENTS == 1 << (openSums - 1), "a tree of depth n has n + 1 sums open");
@@ -42,7 +48,7 @@ static_assert(std::max({onePanels, fewPanels * manyRows, manyPanels * Kernels::f
                   Kernels::blockFloats,
               "a group's sums fit");
 
-/// Bytes ahead of what a product of few rows reads that it prefetches (measured: half to twice as much is as good).
+/// Bytes ahead of what a product of one row reads that it prefetches (measured: half to twice as much is as good).
 static constexpr int64_t prefetchBytes = 1024;
 
 /// The body of a linear's function.
@@ -65,12 +71,23 @@ struct LinearEmitter : LinearFrame {
     Ix weights, panelStride;
     /// Position of the group's sums, [panel][row][lane].
     Ix sums;
+    /// Where the first of the panels lies that are read after this block's.
+    Ix next;
+    /// Of a matrix with segments: how many earlier segments' sums are added to those of this block, and how far apart
+    /// they lie.
+    Ix folds, foldStride;
   };
 
   bool pairsOfK() const { return shape.element.isBF16(); }
   int64_t group() const { return pairsOfK() ? 2 : 1; }
   /// Runs of panels that are read side by side.
   int64_t streams() const { return kernels.tiles().back().panels; }
+  /// Panels that a tile of four rows holds: those that few rows read side by side.
+  int64_t fewSideBySide() const { return kernels.panelsOf(4); }
+  int64_t fewK() const {
+    int64_t bytes = fewSideBySide() * lanes * shape.element.getIntOrFloatBitWidth() / 8;
+    return std::max<int64_t>(fewBytes / bytes, 64);
+  }
 
   void emit();
 
@@ -80,10 +97,12 @@ struct LinearEmitter : LinearFrame {
   void packTile(Ix firstRow, Ix row, int64_t tileRows);
   void groups(Ix firstRow, Ix rows, IndexRange mine, Ix groupPanels, bool many);
   void sumGroup(const Group &group);
-  void sumSegment(const Group &group, Ix segment, Ix sums);
+  Ix weightsOf(Ix firstUnit, Ix segment);
+  void sumSegment(const Group &group, Ix segment, Ix sums, Ix folds);
+  void oneRow(const Group &group, const KBlock &block);
   void fewRows(const Group &group, const KBlock &block);
   void manyRowsOf(const Group &group, const KBlock &block);
-  void tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart);
+  void tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart, Ix ahead = {});
   void widenedTile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel);
   void storeGroup(const Group &group);
 
@@ -151,8 +170,9 @@ void LinearEmitter::packRows(Ix firstRow, Ix rows) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// A register tile: rows from `row` of the block on, `size.panels` panels of the group from `panel` on, each
-/// `panelsApart` after the one before.
-void LinearEmitter::tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart) {
+/// `panelsApart` after the one before. `ahead`: elements to what it prefetches, if that is not a constant.
+void LinearEmitter::tile(const Group &group, const KBlock &block, Ix row, Tile size, Ix panel, Ix panelsApart,
+                         Ix ahead) {
   Kernels::MicroKernel kernel;
   kernel.element = shape.element;
   kernel.rows = size.rows;
@@ -160,8 +180,11 @@ void LinearEmitter::tile(const Group &group, const KBlock &block, Ix row, Tile s
   kernel.pairs = pairsOfK();
   kernel.packedInput = packs(size);
   kernel.weightStride = lanes * this->group();
-  kernel.prefetchBytes = prefetchBytes;
+  kernel.prefetchBytes = ahead.value ? 0 : prefetchBytes;
+  kernel.ahead = ahead.value;
   kernel.adds = block.adds;
+  kernel.folds = block.folds.value;
+  kernel.foldStride = block.foldStride.value;
   Value input = packs(size) ? worker.scratch : in.input.memory;
   Ix inputStart =
       packs(size) ? row * paddedK + block.input * size.rows : (group.firstRow + row) * in.input.stride + block.input;
@@ -172,31 +195,37 @@ void LinearEmitter::tile(const Group &group, const KBlock &block, Ix row, Tile s
                   panelSums * panelsApart);
 }
 
-/// One panel for each run at a time.
-void LinearEmitter::fewRows(const Group &group, const KBlock &block) {
+/// One panel of each run at a time.
+void LinearEmitter::oneRow(const Group &group, const KBlock &block) {
+  Tile size = kernels.tiles().back();
   Ix panels = group.units * unitPanels(), run = panels / streams();
-  e.loop(e.c(0), run, 1, [&](Ix panel) {
-    // A stream's tiles one after the other, while its weights are in the level 1 cache.
-    e.loop(e.c(0), e.c(streams()), 1, [&](Ix stream) {
+  e.loop(e.c(0), run, 1, [&](Ix panel) { tile(group, block, e.c(0), size, panel, run); });
+  e.loop(run * streams(), panels, 1, [&](Ix panel) { tile(group, block, e.c(0), {1, 1}, panel, e.c(1)); });
+}
+
+/// `fewSideBySide` panels at a time, each time with all tiles of rows.
+void LinearEmitter::fewRows(const Group &group, const KBlock &block) {
+  Ix panels = group.units * unitPanels();
+  auto chunks = [&](int64_t chunk, Ix begin, Ix end) {
+    e.loop(begin, end, chunk, [&](Ix panel) {
+      Ix here = block.weights + panel * block.panelStride + block.start * lanes;
+      Ix after = here + block.panelStride * chunk;
+      Ix ahead = e.select(panel + chunk < panels, after, block.next) - here;
       cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
-        if (size.panels == 1)
-          e.loop(begin, end, size.rows, [&](Ix row) { tile(group, block, row, size, panel + stream * run, run); });
+        int64_t width = std::min(size.panels, chunk);
+        e.loop(begin, end, size.rows, [&](Ix row) {
+          // What is here already costs nothing to ask for again.
+          Ix distance = e.select(row == e.c(0), ahead, e.c(0));
+          e.loop(e.c(0), e.c(chunk), width,
+                 [&](Ix more) { tile(group, block, row, {size.rows, width}, panel + more, e.c(1), distance); });
+        });
       });
     });
-    cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
-      if (size.panels > 1)
-        e.loop(begin, end, size.rows, [&](Ix row) {
-          e.loop(e.c(0), e.c(streams()), size.panels,
-                 [&](Ix stream) { tile(group, block, row, size, panel + stream * run, run); });
-        });
-    });
-  });
-  // Panels that are left over.
-  e.loop(run * streams(), panels, 1, [&](Ix panel) {
-    cutRows(group.rows, [&](Tile size, Ix begin, Ix end) {
-      e.loop(begin, end, size.rows, [&](Ix row) { tile(group, block, row, {size.rows, 1}, panel, e.c(1)); });
-    });
-  });
+  };
+  Ix whole = panels / fewSideBySide() * fewSideBySide();
+  chunks(fewSideBySide(), e.c(0), whole);
+  if (fewSideBySide() > 1)
+    chunks(1, whole, panels);
 }
 
 /// A tile of rows and one panel, whose block of K is f32.
@@ -206,6 +235,8 @@ void LinearEmitter::widenedTile(const Group &group, const KBlock &block, Ix row,
   kernel.rows = size.rows;
   kernel.packedInput = packs(size);
   kernel.adds = block.adds;
+  kernel.folds = block.folds.value;
+  kernel.foldStride = block.foldStride.value;
   bool widened = !shape.element.isF32();
   Value input = packs(size) ? worker.scratch : in.input.memory;
   Ix inputStart =
@@ -248,16 +279,26 @@ void LinearEmitter::manyRowsOf(const Group &group, const KBlock &block) {
 // A group
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The group's sums over one segment of K.
-void LinearEmitter::sumSegment(const Group &group, Ix segment, Ix sums) {
+/// Elements to the first panel of the units from `firstUnit` on in a segment.
+Ix LinearEmitter::weightsOf(Ix firstUnit, Ix segment) {
   Ix start = e.min(segment * segmentLength, in.k), extent = e.min(in.k - start, segmentLength);
-  Ix padded = extent.roundUp(this->group());
+  return features * start.roundUp(group()) + firstUnit * unitPanels() * lanes * extent.roundUp(group());
+}
+
+/// The group's sums over one segment of K, to which `folds` earlier segments' are added.
+void LinearEmitter::sumSegment(const Group &group, Ix segment, Ix sums, Ix folds) {
+  Ix start = e.min(segment * segmentLength, in.k), extent = e.min(in.k - start, segmentLength);
   KBlock block;
-  block.weights = features * start.roundUp(this->group()) + group.firstUnit * unitPanels() * lanes * padded;
-  block.panelStride = padded * lanes;
+  block.weights = weightsOf(group.firstUnit, segment);
+  block.panelStride = extent.roundUp(this->group()) * lanes;
   block.sums = sums;
+  if (shape.segmented)
+    block.foldStride = group.units * unitPanels() * group.rows * lanes;
+  // What follows the last block of K: the next segment's, or the first of the next group's units.
+  Ix following = e.select(segment + 1 < e.c(segments()), weightsOf(group.firstUnit, segment + 1),
+                          weightsOf(group.firstUnit + group.units, e.c(0)));
   // Blocks of about the same even length. A segment may be empty: its sums are zeros.
-  Ix longest = group.many ? e.c(manyK) : e.select(group.rows == e.c(1), e.max(extent, e.c(1)), e.c(fewK));
+  Ix longest = group.many ? e.c(manyK) : e.select(group.rows == e.c(1), e.max(extent, e.c(1)), e.c(fewK()));
   Ix count = e.max(e.c(1), (extent + longest - 1) / longest);
   Ix length = ((extent + count - 1) / count).roundUp(2);
   e.loop(e.c(0), count, 1, [&](Ix index) {
@@ -265,10 +306,15 @@ void LinearEmitter::sumSegment(const Group &group, Ix segment, Ix sums) {
     block.length = e.min(length, extent - block.start);
     block.input = start + block.start;
     block.adds = arith::CmpIOp::create(e, arith::CmpIPredicate::ne, index.value, e.c(0).value);
-    if (group.many)
+    Value goesOn = index + 1 < count;
+    if (shape.segmented)
+      block.folds = e.select(goesOn, e.c(0), folds);
+    if (group.many) {
       manyRowsOf(group, block);
-    else
-      fewRows(group, block);
+      return;
+    }
+    block.next = e.select(goesOn, block.weights + (block.start + block.length) * lanes, following);
+    e.when(group.rows == e.c(1), [&] { oneRow(group, block); }, [&] { fewRows(group, block); });
   });
 }
 
@@ -276,21 +322,14 @@ void LinearEmitter::sumSegment(const Group &group, Ix segment, Ix sums) {
 /// open after segment s are as many sums as s + 1 has bits, and the last two are added for each trailing one of s.
 void LinearEmitter::sumGroup(const Group &group) {
   if (segments() == 1) {
-    sumSegment(group, e.c(0), accumulators);
+    sumSegment(group, e.c(0), accumulators, {});
     return;
   }
   Ix floats = group.units * unitPanels() * group.rows * lanes;
   e.loop(e.c(0), e.c(segments()), 1, [&](Ix segment) {
     Ix top = e.ix(math::CtPopOp::create(e, segment.value));
-    sumSegment(group, segment, accumulators + top * floats);
     Value zeros = arith::XOrIOp::create(e, segment.value, e.c(-1).value);
-    Ix folds = e.ix(math::CountTrailingZerosOp::create(e, zeros));
-    e.loop(e.c(0), folds, 1, [&](Ix fold) {
-      Ix from = accumulators + (top - fold) * floats, to = from - floats;
-      e.loop(e.c(0), floats, lanes, [&](Ix i) {
-        e.vstore(e.add(e.vload(worker.scratch, to + i), e.vload(worker.scratch, from + i)), worker.scratch, to + i);
-      });
-    });
+    sumSegment(group, segment, accumulators + top * floats, e.ix(math::CountTrailingZerosOp::create(e, zeros)));
   });
 }
 

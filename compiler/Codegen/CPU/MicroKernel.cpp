@@ -22,11 +22,14 @@ struct TileEmitter {
   Emitter &e;
   const Kernels::MicroKernel &kernel;
   Value input, weights, accumulators;
-  Ix inputStart, inputStride, weightStart, panelStride, k, accumulatorStart, accumulatorStride, accumulatorPanelStride;
+  Ix inputStart, inputStride, weightStart, panelStride, k;
+  Ix accumulatorStart = {}, accumulatorStride = {}, accumulatorPanelStride = {};
   /// i1, or null.
-  Value adds;
+  Value adds = {};
   /// Elements to what is prefetched, or null.
-  Ix ahead;
+  Ix ahead = {};
+  /// Sums to add at the end, and floats from one to the next; or null.
+  Ix folds = {}, foldStride = {};
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
 
@@ -107,9 +110,22 @@ struct TileEmitter {
     sums = e.loop(e.c(0), unrolled, unroll(), sums, body(unroll()));
     if (unroll() > 1)
       sums = e.loop(unrolled, groups, 1, sums, body(1));
+    Ix back = e.c(0);
+    if (folds.value) {
+      sums = e.loop(e.c(0), folds, 1, sums, [&](Ix fold, ValueRange carried) {
+        SmallVector<Value> next;
+        for (int64_t r = 0; r < kernel.rows; ++r)
+          for (int64_t p = 0; p < kernel.panels; ++p) {
+            Value before = e.vload(accumulators, place(r, p) - foldStride * (fold + 1));
+            next.push_back(e.add(before, carried[r * kernel.panels + p]));
+          }
+        return next;
+      });
+      back = foldStride * folds;
+    }
     for (int64_t r = 0; r < kernel.rows; ++r)
       for (int64_t p = 0; p < kernel.panels; ++p)
-        e.vstore(sums[r * kernel.panels + p], accumulators, place(r, p));
+        e.vstore(sums[r * kernel.panels + p], accumulators, place(r, p) - back);
   }
 };
 } // namespace
@@ -135,23 +151,29 @@ void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inp
     name += "_ahead";
     arguments.push_back(kernel.ahead);
   }
+  if (kernel.folds) {
+    name += "_fold";
+    arguments.append({kernel.folds, kernel.foldStride});
+  }
   call(e, name, arguments, [&](Emitter &inner, ValueRange a) {
-    TileEmitter{inner,
-                kernel,
-                a[0],
-                a[3],
-                a[7],
-                inner.ix(a[1]),
-                inner.ix(a[2]),
-                inner.ix(a[4]),
-                inner.ix(a[5]),
-                inner.ix(a[6]),
-                inner.ix(a[8]),
-                inner.ix(a[9]),
-                inner.ix(a[10]),
-                kernel.adds ? a[11] : Value(),
-                kernel.ahead ? inner.ix(a.back()) : Ix()}
-        .emit();
+    TileEmitter tile{inner,          kernel,         a[0],           a[3],           a[7],
+                     inner.ix(a[1]), inner.ix(a[2]), inner.ix(a[4]), inner.ix(a[5]), inner.ix(a[6]),
+                     inner.ix(a[8]), inner.ix(a[9]), inner.ix(a[10])};
+    ValueRange others = a.drop_front(11);
+    auto next = [&] {
+      Value value = others.front();
+      others = others.drop_front();
+      return value;
+    };
+    if (kernel.adds)
+      tile.adds = next();
+    if (kernel.ahead)
+      tile.ahead = inner.ix(next());
+    if (kernel.folds) {
+      tile.folds = inner.ix(next());
+      tile.foldStride = inner.ix(next());
+    }
+    tile.emit();
   });
 }
 
@@ -163,7 +185,7 @@ void Kernels::widen(Emitter &e, Type element, bool pairs, Value weights, Ix star
   std::string name;
   llvm::raw_string_ostream(name) << "widen_" << element;
   call(e, name, {weights, start, k, memory, target}, [&](Emitter &f, ValueRange a) {
-    TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2]), {}, {}, {}, {}, {}};
+    TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2])};
     int64_t group = tile.group();
     f.loop(f.c(0), (tile.k + (group - 1)) / group, 1, [&](Ix g) {
       SmallVector<Value> values = tile.loadWeights(g, 0);
