@@ -12,7 +12,6 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MathExtras.h"
-#include <cmath>
 #include <cstring>
 
 using namespace llvm;
@@ -105,50 +104,6 @@ bool isConstant(const Node &node) {
   bool constant = true;
   forEachChild(node, [&](const Node &child) { constant &= isConstant(child); });
   return constant;
-}
-
-/// The value of a constant number, near enough to tell its sign; its type is that of Python.
-struct Number {
-  long double value;
-  bool real;
-};
-std::optional<Number> constantNumber(const Node &node) {
-  switch (node.kind) {
-  case Kind::Bool:
-  case Kind::Integer:
-    return Number{static_cast<long double>(node.integer), false};
-  case Kind::Float:
-    return Number{node.real, true};
-  case Kind::Positive:
-  case Kind::Negate: {
-    std::optional<Number> number = constantNumber(*node.first);
-    if (number && node.kind == Kind::Negate)
-      number->value = number->real || number->value != 0 ? -number->value : number->value;
-    return number;
-  }
-  case Kind::Binary: {
-    std::optional<Number> a = constantNumber(*node.first), b = constantNumber(*node.second);
-    if (!a || !b)
-      return std::nullopt;
-    bool real = a->real || b->real;
-    switch (node.operation) {
-    case INGOT_RT_TPL_ADD:
-      return Number{a->value + b->value, real};
-    case INGOT_RT_TPL_SUB:
-      return Number{a->value - b->value, real};
-    case INGOT_RT_TPL_MUL:
-      return Number{real ? a->value * b->value : a->value * b->value + 0.0L, real};
-    case INGOT_RT_TPL_DIV:
-      if (b->value == 0)
-        return std::nullopt;
-      return Number{a->value / b->value, true};
-    default:
-      return std::nullopt;
-    }
-  }
-  default:
-    return std::nullopt;
-  }
 }
 
 class Emitter {
@@ -647,12 +602,8 @@ private:
     uint32_t left = emitValue(*node.first, frame), right = emitValue(*node.second, frame);
     // Jinja writes a constant on the left into Python's source, where the power binds closer than the sign: -1 ** n is
     // -(1 ** n) there.
-    std::optional<Number> base = node.operation == INGOT_RT_TPL_POW ? constantNumber(*node.first) : std::nullopt;
-    if (base && std::signbit(base->value) && !isConstant(*node.second)) {
-      uint32_t power =
-          add(INGOT_RT_TPL_BINARY, node.place, add(INGOT_RT_TPL_NEGATE, node.place, left), right, INGOT_RT_TPL_POW);
-      return add(INGOT_RT_TPL_NEGATE, node.place, power);
-    }
+    if (node.operation == INGOT_RT_TPL_POW && isConstant(*node.first) && !isConstant(*node.second))
+      return add(INGOT_RT_TPL_BINARY, node.place, left, right, INGOT_RT_TPL_POW_LITERAL);
     if (kindOf(left) == INGOT_RT_TPL_CONST_INT && kindOf(right) == INGOT_RT_TPL_CONST_INT) {
       int64_t a = integerOf(left), b = integerOf(right), result;
       if (node.operation == INGOT_RT_TPL_ADD && !AddOverflow(a, b, result))

@@ -80,6 +80,7 @@ enum ingot_rt_tpl_operator {
   INGOT_RT_TPL_FLOORDIV,
   INGOT_RT_TPL_MOD,
   INGOT_RT_TPL_POW,
+  INGOT_RT_TPL_POW_LITERAL, ///< a power that binds closer than the sign of the number on its left
   INGOT_RT_TPL_OPERATOR_COUNT,
 };
 

@@ -209,8 +209,14 @@ static Value arithmetic(Context &context, uint32_t operation, const Value &a, co
 }
 
 Value binary(Context &context, uint32_t operation, const Value &a, const Value &b) {
-  static constexpr const char *signs[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+  static constexpr const char *signs[] = {"+", "-", "*", "/", "//", "%", "** or pow()", "** or pow()"};
   const char *sign = signs[operation];
+  if (operation == INGOT_RT_TPL_POW_LITERAL) {
+    bool negative = (a.is(Type::Int) && a.integer() < 0) || (a.is(Type::Float) && std::signbit(a.real()));
+    Value base = negative ? negate(context, a) : a;
+    Value result = context.failed ? Value() : binary(context, INGOT_RT_TPL_POW, base, b);
+    return negative && !context.failed ? negate(context, result) : result;
+  }
   if (operation == INGOT_RT_TPL_MOD && a.isString())
     return formatPercent(context, a.text(), b);
   if (a.isNumber() && b.isNumber())
