@@ -202,6 +202,8 @@ void AttentionKernel::start() {
 }
 
 void AttentionKernel::emit() {
+  // Left to itself ptxas unrolls the loads of keys and values until they spill.
+  d.residentBlocks(4);
   declare();
   start();
   Ix firstBlock = firstKey / blockSize, endBlock = position / blockSize + 1;

@@ -37,6 +37,10 @@ DeviceEmitter::DeviceEmitter(mlir::gpu::GPUFuncOp kernel)
   threadId = ix(mlir::gpu::ThreadIdOp::create(*this, mlir::gpu::Dimension::x));
 }
 
+void DeviceEmitter::residentBlocks(int32_t blocks) {
+  kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), getI32IntegerAttr(blocks));
+}
+
 const DeviceMemory &DeviceEmitter::memory(StringRef name) const {
   auto it = memories.find(name);
   assert(it != memories.end() && "no such memory among the kernel's arguments");

@@ -41,6 +41,9 @@ public:
   Ix index(llvm::StringRef name);
   mlir::Value value(llvm::StringRef name) const;
 
+  /// So many blocks of the kernel find room on a multiprocessor: each thread may have its share of the registers.
+  void residentBlocks(int32_t blocks);
+
   // Who the thread is. All kernels' blocks are one-dimensional.
   Ix thread() { return threadId; }
   Ix lane() { return threadId % warpThreads; }
