@@ -5,7 +5,9 @@
 #include "support/checked.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
@@ -460,9 +462,35 @@ private:
   Emulator emulator;
 };
 
+/// Writes a line of JSON for each launch and runs none of them: which kernels a model of any size asks for, and how
+/// many blocks of each.
+class LaunchList final : public Device {
+public:
+  LaunchList(const ingot_rt_model *model, FILE *file) : model(model), file(file, fclose) {}
+
+  void launch(const ingot_rt_launch &launch) override {
+    const char *op = model && launch.op < model->op_count ? model->ops[launch.op].name : "";
+    fprintf(
+        file.get(), "{\"kernel\": \"%s\", \"op\": \"%s\", \"layer\": %d, \"grid\": [%u, %u, %u], \"threads\": %u}\n",
+        launch.kernel->name, op, launch.layer, launch.grid[0], launch.grid[1], launch.grid[2], launch.kernel->threads);
+  }
+  const char *fault() const override { return nullptr; }
+  std::string description() const override { return "list of launches"; }
+
+private:
+  const ingot_rt_model *const model;
+  const std::unique_ptr<FILE, int (*)(FILE *)> file;
+};
+
 Result<std::unique_ptr<Device>> openEmulator(const ingot_rt_model *model, const DeviceOptions &device) {
   if (device.number != 0)
     return makeUsageError("--device: expected 0, the emulator, got %u", device.number);
+  if (const char *path = getenv("INGOT_EMULATOR_LAUNCHES")) {
+    FILE *file = fopen(path, "we");
+    if (!file)
+      return makeError("INGOT_EMULATOR_LAUNCHES: %s: %s", path, strerror(errno));
+    return std::unique_ptr<Device>(std::make_unique<LaunchList>(model, file));
+  }
   Result<Emulator::Options> options = Emulator::optionsFromEnvironment();
   if (!options)
     return options.takeError();
