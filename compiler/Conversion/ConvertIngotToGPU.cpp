@@ -16,6 +16,7 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
+#include <set>
 
 namespace ingot {
 #define GEN_PASS_DEF_CONVERTINGOTTOGPUPASS
@@ -248,6 +249,14 @@ void ConvertIngotToGPU::runOnOperation() {
   for (auto function : getOperation().getOps<func::FuncOp>())
     if (!function.isExternal() && failed(HostEmitter(*plan, host, kernels, function).emit()))
       return signalPassFailure();
+  if (random) {
+    std::set<std::pair<uint32_t, bool>> made;
+    for (const ParameterLayout &parameter : plan->parameters.parameters) {
+      bool panels = parameter.layout != INGOT_RT_ROWS;
+      if (made.insert({parameter.dtype, panels}).second)
+        kernels.randomWeights(ParameterOp(parameter.op).getTensorType().getElementType(), panels);
+    }
+  }
   for (Operation *part : {device.getOperation(), host.getOperation()}) {
     OpPassManager cleanup(part->getName().getStringRef());
     cleanup.addPass(createCanonicalizerPass());

@@ -42,13 +42,15 @@ def ConvertIngotToGPUPass : Pass<"convert-ingot-to-gpu", "::mlir::ModuleOp"> {
   let description = [{
     Input: phase `packed`, as for convert-ingot-to-loops, whose attributes the module receives. Functions become the
     nested module `name` with a `func.func @step` that launches, and `gpu.module @kernels`. A launch is a call of a
-    private `@launch_<kernel>`, which calls the callback of ingot_rt_step_args.
+    private `@launch_<kernel>`, which calls the callback of ingot_rt_step_args. With `random` there is a kernel for each
+    layout and type of the parameters that fills them with random weights, launched by the runtime.
 
     Numerics: every sum has one order, the same for one row and for many; products are exact fused multiply-adds in
     f32, 16-bit weights are widened in registers.
   }];
   let options = [
-    Option<"name", "name", "std::string", "\"cuda\"", "name of the nested module: cuda or cuda-emulated">
+    Option<"name", "name", "std::string", "\"cuda\"", "name of the nested module: cuda or cuda-emulated">,
+    Option<"random", "random", "bool", "false", "kernels that fill random weights too">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",

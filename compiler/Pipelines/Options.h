@@ -56,6 +56,8 @@ struct CompileOptions {
   StorageType kvDtype = StorageType::Auto;
   AttentionLowering attention = AttentionLowering::Tiled;
   bool fuse = true;
+  /// The executable fills its weights when it starts.
+  bool randomWeights = false;
   /// 0: the model's own maximum.
   int64_t maxContext = 0;
   int64_t maxBatch = 64;

@@ -21,6 +21,7 @@ CompileOptions PipelineOptions::toCompileOptions() const {
   options.attention = attention;
   options.fuse = fuse;
   options.target = target;
+  options.randomWeights = random;
   if (!cpus.empty())
     options.cpus.assign(cpus.begin(), cpus.end());
   return options;
@@ -69,7 +70,8 @@ void ingot::populateLLVMPipeline(OpPassManager &pm, const CompileOptions &) {
 
 void ingot::populateGPUPipeline(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(verify(Phase::Packed));
-  pm.addPass(createConvertIngotToGPUPass(ConvertIngotToGPUPassOptions{getTargetName(options.target).str()}));
+  pm.addPass(createConvertIngotToGPUPass(
+      ConvertIngotToGPUPassOptions{getTargetName(options.target).str(), options.randomWeights}));
   // The same contract: nothing of ingot but the parameters.
   pm.addPass(verify(Phase::Loops));
 }

@@ -53,6 +53,9 @@ struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::values(clEnumValN(TargetKind::CPU, "cpu", "CPU variants"), clEnumValN(TargetKind::CUDA, "cuda", "GPUs"),
                        clEnumValN(TargetKind::CUDAEmulated, "cuda-emulated", "a GPU's kernels on the host"))};
 
+  Option<bool> random{*this, "random", llvm::cl::desc("of GPUs: kernels that fill random weights too"),
+                      llvm::cl::init(false)};
+
   /// These options over the defaults of CompileOptions.
   CompileOptions toCompileOptions() const;
 };

@@ -210,4 +210,18 @@ Expected<SmallVector<char, 0>> emitDeviceCode(ArrayRef<char> fatbin, ArrayRef<st
   return emitConstants(module, target);
 }
 
+std::vector<std::string> getRandomKernels(const ModelRecord &record, mlir::MLIRContext *context) {
+  mlir::Builder builder(context);
+  std::vector<std::string> symbols(INGOT_RT_RANDOM_KERNELS);
+  for (const ParameterRecord &parameter : record.parameters) {
+    uint32_t dtype = parameter.fields.dtype, layout = parameter.fields.layout;
+    mlir::Type element = dtype == INGOT_RT_F32    ? builder.getF32Type()
+                         : dtype == INGOT_RT_BF16 ? builder.getBF16Type()
+                                                  : mlir::Type(builder.getF16Type());
+    symbols[ingot_rt_random_kernel(dtype, layout)] =
+        (gpu::kernelSymbolPrefix + gpu::randomKernelName(element, layout != INGOT_RT_ROWS)).str();
+  }
+  return symbols;
+}
+
 } // namespace ingot

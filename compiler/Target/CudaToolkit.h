@@ -11,6 +11,7 @@
 #define INGOT_COMPILER_TARGET_CUDATOOLKIT_H
 
 #include "compiler/Target/CodeGen.h"
+#include "compiler/Target/ModelTables.h"
 #include "compiler/Target/PTX.h"
 #include "llvm/Support/Error.h"
 #include <string>
@@ -47,6 +48,9 @@ llvm::Expected<llvm::SmallVector<char, 0>> emitDeviceCode(llvm::ArrayRef<char> f
                                                           llvm::ArrayRef<std::string> architectures,
                                                           unsigned cudaVersion, llvm::ArrayRef<std::string> kernels,
                                                           const CpuTarget &target);
+
+/// ingot_rt_variant.random_kernels for the parameters of `record`, as symbols.
+std::vector<std::string> getRandomKernels(const ModelRecord &record, mlir::MLIRContext *context);
 
 } // namespace ingot
 

@@ -48,11 +48,13 @@ public:
   /// A table of structures; a null pointer when it is empty.
   Constant *table(ArrayRef<Constant *> rows) {
     if (rows.empty())
-      return ConstantPointerNull::get(PointerType::getUnqual(context));
+      return null();
     // The rows' types may differ (runs of bytes of different lengths), their
     // sizes do not.
     return define(ConstantStruct::getAnon(context, rows, /*Packed=*/true), "", 8);
   }
+
+  Constant *null() { return ConstantPointerNull::get(PointerType::getUnqual(context)); }
 
   Constant *declareFunction(StringRef name) {
     return Function::Create(FunctionType::get(Type::getVoidTy(context), false), GlobalValue::ExternalLinkage, name,
@@ -90,6 +92,10 @@ Expected<SmallVector<char, 0>> emitModelTables(const ModelRecord &record, const 
     // Any declared symbol will do for an address.
     if (!variant.device.empty())
       pointers.push_back({offsetof(ingot_rt_variant, device), builder.declareFunction(variant.device)});
+    SmallVector<Constant *> kernels;
+    for (const std::string &kernel : variant.randomKernels)
+      kernels.push_back(kernel.empty() ? builder.null() : builder.declareFunction(kernel));
+    pointers.push_back({offsetof(ingot_rt_variant, random_kernels), builder.table(kernels)});
     variants.push_back(builder.initializer(fields, pointers));
   }
   for (const ParameterRecord &parameter : record.parameters)

@@ -37,6 +37,8 @@ struct VariantRecord {
   uint64_t features;
   /// The ingot_rt_device that runs its kernels; empty: none.
   std::string device = {};
+  /// Symbols of ingot_rt_variant.random_kernels, empty where there is none; or none at all.
+  std::vector<std::string> randomKernels = {};
 };
 
 /// A row of the table of random sources.

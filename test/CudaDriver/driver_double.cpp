@@ -468,6 +468,23 @@ Status cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size
   return copy(to, from, bytes, true, true, stream);
 }
 
+Status cuMemsetD8Async(unsigned long long to, unsigned char value, size_t bytes, void *stream) {
+  if (Status status = ready())
+    return status;
+  auto holds = [=] {
+    const Allocation *allocation = find(to, bytes);
+    return allocation && allocation->device;
+  };
+  if (!holds())
+    return wrong(invalidValue, "filling beyond an allocation of the device");
+  return enqueue(stream, [=] {
+    if (!holds())
+      return wrong(invalidValue, "filling memory that was freed before it was done");
+    memset(reinterpret_cast<void *>(to), value, bytes);
+    return success;
+  });
+}
+
 Status cuStreamCreate(void **stream, unsigned) {
   if (Status status = notWhileRecording("cuStreamCreate"))
     return status;

@@ -16,7 +16,7 @@ import sys
 
 from golden import run_logits
 from support import (BUILD, CASES, CUDA, INGOTC, LLVM_BIN, Failure, case_model, compiled, driven, folder, hashes, ids, ok,
-                     refused, run, run_checks, scratch)
+                     refused, run, run_checks, scratch, write_json)
 
 ARCHITECTURES = "--cuda-arch=sm_80,sm_90"
 OLDEST_GLIBC = (2, 35)  # docs/gpu.md
@@ -143,23 +143,52 @@ def check_verbs():
 
 
 def check_random_weights():
-    """Weights made at start are the same on the device."""
+    """Weights made at start are made by the device, the same as the CPU's, and cost the host nothing."""
     config = os.path.join(case_model("qwen3"), "config.json")
     cpu, exe = (compiled(config, "--weights=random:7", *a) for a in ((), (CUDA,)))
     ok(exe, "selftest")
+    embedded = compiled("qwen3", CUDA, ARCHITECTURES)
+    memory, other = (ok(e, "info", "--memory", "--json", "--ctx", 128).json for e in (exe, embedded))
+    told = report(exe, "generate", "--tokens", "1,2", "-n", 3, "--greedy", "--ctx", 128)
+    if told["peak"] != memory["device_peak"] or memory["peak_anonymous"] != memory["staging"]:
+        raise Failure(f"info --memory promises {memory}, {told['peak']} bytes of the device were allocated")
+    copied = report(embedded, "generate", "--tokens", "1,2", "-n", 3, "--greedy", "--ctx", 128)["copied"]
+    if copied - told["copied"] != other["mapped_weights"] or other["staging"] <= memory["staging"]:
+        raise Failure(f"expected {other['mapped_weights']} bytes of weights to be copied where they are embedded and none where they "
+                      f"are random, got {copied} and {told['copied']} bytes in all")
     tokens = [ok(e, "generate", "--tokens", "1,5,9", "--greedy", "-n", 8, "--json").json["tokens"] for e in (cpu, exe)]
     if tokens[0] != tokens[1]:
         raise Failure(f"random weights: the CPU's tokens {tokens[0]}, with the driver {tokens[1]}")
-    # More weights than the buffers hold through which they travel: each is filled again.
-    with open(config, encoding="utf-8") as f:
-        large = dict(json.load(f), vocab_size=160000)
-    path = os.path.join(scratch("large"), "config.json")
-    os.makedirs(os.path.dirname(path))
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(large, f)
-    hashes_line = ok(compiled(path, "--weights=random:7", CUDA), "selftest").text.splitlines()[0]
-    if "elements of the generated weights" not in hashes_line:
-        raise Failure(f"selftest looked at no weights: {hashes_line!r}")
+
+
+def check_large_weights():
+    """More weights than the buffers hold through which they travel: each is filled again. The case's model with a larger
+    vocabulary, whose rows are those of the case's over and over."""
+    source, there = case_model("qwen3"), scratch("large")
+    vocab, more = 192, 160000
+    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
+        config = dict(json.load(f), vocab_size=more)
+    write_json(os.path.join(there, "config.json"), config)
+    with open(os.path.join(source, "model.safetensors"), "rb") as f:
+        length = struct.unpack("<Q", f.read(8))[0]
+        header, data, parts, end = json.loads(f.read(length)), f.read(), [], 0
+    for name, tensor in header.items():
+        if name == "__metadata__":
+            continue
+        part = data[slice(*tensor["data_offsets"])]
+        if tensor["shape"][0] == vocab:
+            tensor["shape"][0] = more
+            part = (part * (more // vocab + 1))[:len(part) // vocab * more]
+        parts.append(part)
+        tensor["data_offsets"] = [end, end + len(part)]
+        end += len(part)
+    text = json.dumps(header).encode()
+    with open(os.path.join(there, "model.safetensors"), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    exe = compiled(there, CUDA, "--selftest=none")
+    if ok(exe, "info", "--json").json["weights_bytes"] <= 64 << 20:
+        raise Failure("expected more weights than four buffers of 16 MiB hold")
+    ok(exe, "selftest")
 
 
 def check_memory():
@@ -265,7 +294,7 @@ def check_stages():
 def main():
     checks = [check_without_tools, check_sizes]
     if find("ptxas") and find("fatbinary"):
-        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_verbs, check_random_weights,
+        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_verbs, check_random_weights, check_large_weights,
                    check_one_result, check_goldens]
     else:
         print("no ptxas and fatbinary of CUDA 13 (tools/setup installs them): no executable was made")

@@ -471,6 +471,7 @@ Error Compilation::run() {
   if (line.verbose && mlir::failed(enableRemarks(context)))
     return createStringError("remarks cannot be enabled");
   options = line.compile;
+  options.randomWeights = line.randomSeed.has_value();
   for (StringRef input : {StringRef(line.model), StringRef(line.weightsFrom)})
     if (Error error = checkOutput(line.output, input))
       return error;
@@ -501,11 +502,14 @@ Error Compilation::run() {
     return emitText();
   if (mlir::failed(addCompiledModel(*imported.module, record)))
     return createStringError(line.model + ": the compiled model cannot be described");
-  for (const CpuTarget &target : targets)
+  for (const CpuTarget &target : targets) {
     record.variants.push_back({target.name, getStepSymbol(target.name), target.required,
                                options.target == TargetKind::CPU    ? ""
                                : options.target == TargetKind::CUDA ? "ingot_rt_cuda"
                                                                     : "ingot_rt_emulator"});
+    if (options.randomWeights && options.target != TargetKind::CPU)
+      record.variants.back().randomKernels = getRandomKernels(record, &context);
+  }
   return line.emit == Phase::Obj ? emitObject() : emitExecutable();
 }
 

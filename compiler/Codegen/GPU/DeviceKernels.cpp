@@ -16,15 +16,17 @@ using namespace mlir;
 
 namespace ingot::gpu {
 
-void DeviceKernels::emitKernel(StringRef name, ArrayRef<Argument> arguments, function_ref<void(DeviceEmitter &)> body) {
+/// Emits a kernel, and the constant of the host's module that describes it, which is empty until the kernel is code.
+void DeviceKernels::emitKernel(StringRef name, ArrayRef<Parameter> parameters,
+                               function_ref<void(DeviceEmitter &)> body) {
   MLIRContext *context = device.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(device.getBody());
   auto global = LLVM::LLVMPointerType::get(context, static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
   SmallVector<Type> types;
   SmallVector<Attribute> names;
-  for (const Argument &argument : arguments) {
-    types.push_back(argument.count.value ? Type(global) : argument.value.getType());
-    names.push_back(builder.getStringAttr(argument.name));
+  for (const Parameter &parameter : parameters) {
+    types.push_back(parameter.isMemory ? Type(global) : parameter.type);
+    names.push_back(builder.getStringAttr(parameter.name));
   }
   auto kernel = mlir::gpu::GPUFuncOp::create(builder, NameLoc::get(builder.getStringAttr(name)), name,
                                              builder.getFunctionType(types, {}));
@@ -32,16 +34,17 @@ void DeviceKernels::emitKernel(StringRef name, ArrayRef<Argument> arguments, fun
   kernel->setAttr(argumentNamesAttrName, builder.getArrayAttr(names));
   kernel.setKnownBlockSize(ArrayRef<int32_t>{static_cast<int32_t>(blockThreads), 1, 1});
   DeviceEmitter e(kernel);
-  for (auto [argument, value] : llvm::zip(arguments, kernel.getArguments())) {
-    if (argument.count.value) {
-      Type element = cast<MemRefType>(argument.value.getType()).getElementType();
-      e.memories[argument.name] = {value, element, argument.name.str()};
-    } else {
-      e.values[argument.name] = value;
-    }
+  for (auto [parameter, value] : llvm::zip(parameters, kernel.getArguments())) {
+    if (parameter.isMemory)
+      e.memories[parameter.name] = {value, parameter.type, parameter.name.str()};
+    else
+      e.values[parameter.name] = value;
   }
   body(e);
   mlir::gpu::ReturnOp::create(e);
+  builder.setInsertionPointToStart(host.getBody());
+  LLVM::GlobalOp::create(builder, e.getLoc(), LLVM::LLVMArrayType::get(e.getI8Type(), sizeof(ingot_rt_kernel)),
+                         /*isConstant=*/true, LLVM::Linkage::External, (kernelSymbolPrefix + name).str(), Attribute());
 }
 
 /// The body of `launch_<name>`: `inner` are the callback, its context, op and layer, three sizes of the grid, then each
@@ -104,12 +107,14 @@ void DeviceKernels::launch(cpu::Emitter &e, StringRef name, ArrayRef<Argument> a
   std::string launchName = (launchPrefix + name).str();
   auto function = host.lookupSymbol<func::FuncOp>(launchName);
   if (!function) {
-    emitKernel(name, arguments, body);
+    SmallVector<Parameter> parameters;
+    for (const Argument &argument : arguments) {
+      Type type = argument.value.getType();
+      bool isMemory = static_cast<bool>(argument.count.value);
+      parameters.push_back({argument.name, isMemory ? cast<MemRefType>(type).getElementType() : type, isMemory});
+    }
+    emitKernel(name, parameters, body);
     cpu::Emitter outer(e.getLoc(), host.getContext());
-    outer.setInsertionPointToStart(host.getBody());
-    // What the description holds is known once the kernel is code.
-    LLVM::GlobalOp::create(outer, LLVM::LLVMArrayType::get(e.getI8Type(), sizeof(ingot_rt_kernel)), /*isConstant=*/true,
-                           LLVM::Linkage::External, (kernelSymbolPrefix + name).str(), Attribute());
     outer.setInsertionPointToEnd(host.getBody());
     function = func::FuncOp::create(outer, launchName, e.getFunctionType(TypeRange(ValueRange(operands)), {}));
     function.setPrivate();

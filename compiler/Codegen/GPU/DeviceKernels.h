@@ -26,6 +26,8 @@ namespace ingot::gpu {
 inline constexpr llvm::StringLiteral kernelSymbolPrefix = "ingot_kernel_";
 /// Attribute of a kernel: the names of its arguments.
 inline constexpr llvm::StringLiteral argumentNamesAttrName = "ingot.argument_names";
+/// The kernel that fills random weights stored as `element`, in panels or in rows.
+std::string randomKernelName(mlir::Type element, bool panels);
 /// Prefix of the host's functions that launch.
 inline constexpr llvm::StringLiteral launchPrefix = "launch_";
 
@@ -113,8 +115,17 @@ public:
                         std::optional<HostMemory> keyNorm, float eps, DeviceRows result, int64_t heads);
   void attention(cpu::Emitter &e, const cpu::AttentionShape &shape, const DeviceBatch &batch, const DeviceCache &cache,
                  DeviceRows query, DeviceRows result);
+  /// The kernel that fills random weights (ingot_rt_random_argument), which the runtime launches by itself.
+  void randomWeights(mlir::Type element, bool panels);
 
 private:
+  /// An argument as the kernel has it: memory with elements of a type, or a value of that type.
+  struct Parameter {
+    llvm::StringRef name;
+    mlir::Type type;
+    bool isMemory;
+  };
+
   /// One argument of a launch: memory, or a value (index, i32 or f32).
   struct Argument {
     llvm::StringRef name;
@@ -129,7 +140,7 @@ private:
   /// Launches kernel `name` on a grid; `body` makes it the first time.
   void launch(cpu::Emitter &e, llvm::StringRef name, llvm::ArrayRef<Argument> arguments, llvm::ArrayRef<Ix> grid,
               llvm::function_ref<void(DeviceEmitter &)> body);
-  void emitKernel(llvm::StringRef name, llvm::ArrayRef<Argument> arguments,
+  void emitKernel(llvm::StringRef name, llvm::ArrayRef<Parameter> parameters,
                   llvm::function_ref<void(DeviceEmitter &)> body);
   void emitLaunch(cpu::Emitter &e, llvm::StringRef name, llvm::ArrayRef<Argument> arguments, mlir::ValueRange inner);
   static void append(llvm::SmallVectorImpl<Argument> &arguments, llvm::StringRef name, llvm::StringRef stride,

@@ -192,6 +192,43 @@ struct ingot_rt_variant {
   uint64_t features;
   ingot_rt_step_fn step;
   const struct ingot_rt_device *device; ///< what runs the step's kernels; null: the CPU does everything
+  /// [INGOT_RT_RANDOM_KERNELS] What fills random weights where the device has them, by ingot_rt_random_kernel; null for
+  /// those that the model has no use for. Null: the host fills them.
+  const struct ingot_rt_kernel *const *random_kernels;
+};
+
+/// Kernels that fill random weights: for each type of elements one for rows, one for panels (and pairs of them). Their
+/// arguments are those of ingot_rt_random_argument; each thread makes the 16 elements of one block of Philox.
+#define INGOT_RT_RANDOM_KERNELS 6
+static inline uint32_t ingot_rt_random_kernel(uint32_t dtype, uint32_t layout) {
+  return 2 * dtype + (layout == INGOT_RT_ROWS ? 0 : 1);
+}
+
+/// Of both kinds of kernels, then of those for panels.
+enum ingot_rt_random_argument {
+  /// Address: of a source's first element in rows; of the layer's matrix in panels. Of its elements only those of the
+  /// source are written.
+  INGOT_RT_RANDOM_WEIGHTS = 0,
+  INGOT_RT_RANDOM_KEY = 1, ///< of the layer's tensor
+  /// A byte b of the stream becomes ((b >> DROP) * FACTOR + OFFSET) * SCALE, SCALE a float and a power of two.
+  INGOT_RT_RANDOM_DROP = 2,
+  INGOT_RT_RANDOM_FACTOR = 3,
+  INGOT_RT_RANDOM_OFFSET = 4,
+  INGOT_RT_RANDOM_SCALE = 5,
+  /// Elements of the source. Grid: blocks of 16 * threads elements.
+  INGOT_RT_RANDOM_COUNT = 6,
+  INGOT_RT_RANDOM_ROW_ARGUMENTS = 7,
+  /// Shape of the source, and its first row among the features of one matrix. Grid: panels that it touches, then blocks
+  /// of threads / 16 * 16 elements of a row, one more than fit where rows do not begin with a block of Philox.
+  INGOT_RT_RANDOM_ROWS = 6,
+  INGOT_RT_RANDOM_COLUMNS = 7,
+  INGOT_RT_RANDOM_FIRST_ROW = 8,
+  /// Panel p of one matrix is panel p * PANEL_STEP + PANEL_FIRST as they lie, of PANELS.
+  INGOT_RT_RANDOM_PANELS = 9,
+  INGOT_RT_RANDOM_PANEL_STEP = 10,
+  INGOT_RT_RANDOM_PANEL_FIRST = 11,
+  INGOT_RT_RANDOM_SEGMENT = 12, ///< ingot_rt_segment_length of the columns
+  INGOT_RT_RANDOM_PANEL_ARGUMENTS = 13
 };
 
 /// Bytes = base + tokens * per_token + rows * per_row + workers * per_worker, each already aligned to 64.

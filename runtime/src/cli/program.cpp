@@ -163,6 +163,66 @@ Result<SessionLimits> chooseLimits(const ingot_rt_model &model, const Arguments 
   return limits;
 }
 
+/// Random weights that the device's kernels fill, in its own memory if it has some.
+static Error generateOnDevice(Session &session, const ingot_rt_model &model) {
+  DeviceMemory *memory = session.device->memory();
+  session.weights.source = Weights::Source::Random;
+  session.weights.bytes = model.weights_bytes;
+  if (memory) {
+    Result<DeviceBuffer> there =
+        DeviceBuffer::create(*memory, DeviceBuffer::Place::Device, model.weights_bytes, "the weights");
+    if (!there)
+      return there.takeError();
+    session.deviceWeights = std::move(*there);
+    memory->clear(session.deviceWeights.data(), model.weights_bytes);
+  } else {
+    Result<Mapping> here = Mapping::anonymous(model.weights_bytes, "random weights", true);
+    if (!here)
+      return here.takeError();
+    session.weights.own = std::move(*here);
+    session.weights.data = session.weights.own.data();
+  }
+  Progress progress("weights");
+  uint64_t behind[DeviceMemory::marks] = {};
+  uint32_t next = 0;
+  auto launched = [&](uint64_t bytes) {
+    if (!memory)
+      return progress.update(bytes, model.weights_bytes);
+    // What is told is there, not only asked for.
+    memory->waitFor(next);
+    progress.update(behind[next], model.weights_bytes);
+    behind[next] = bytes;
+    memory->mark(next);
+    next = (next + 1) % DeviceMemory::marks;
+  };
+  uint8_t *data = memory ? session.deviceWeights.data() : session.weights.own.data();
+  launchRandomWeights(model, session.variant->random_kernels, data, *session.device, launched);
+  if (memory)
+    return memory->finish();
+  if (const char *fault = session.device->fault())
+    return makeError("%s: %s", session.variant->device->name, fault);
+  return {};
+}
+
+/// Weights of the file, or random ones that the host fills; copied to a device with memory of its own.
+static Error loadWeights(Program &program, Session &session) {
+  const ingot_rt_model &model = program.model;
+  DeviceMemory *memory = session.device ? session.device->memory() : nullptr;
+  Result<Weights> weights = loadWeights(program.payload, model, *session.pool, /*touch=*/!memory);
+  if (!weights)
+    return weights.takeError();
+  session.weights = std::move(*weights);
+  if (!memory)
+    return {};
+  Progress progress("weights");
+  Result<DeviceBuffer> there = uploadWeights(*memory, session.weights.data, session.weights.bytes, *session.pool,
+                                             [&](uint64_t done) { progress.update(done, model.weights_bytes); });
+  if (!there)
+    return there.takeError();
+  session.deviceWeights = std::move(*there);
+  return {};
+}
+
 Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &arguments, const SessionNeeds &needs) {
   auto session = std::make_unique<Session>();
   const ingot_rt_model &model = program.model;
@@ -192,23 +252,10 @@ Result<std::unique_ptr<Session>> openSession(Program &program, const Arguments &
     return plan.takeError();
   session->plan = *plan;
   session->pool = std::make_unique<Pool>(limits->workers, findCores().allowed);
-  DeviceMemory *memory = session->device ? session->device->memory() : nullptr;
-  Result<Weights> weights = loadWeights(program.payload, model, *session->pool, /*touch=*/!memory);
-  if (!weights)
-    return weights.takeError();
-  session->weights = std::move(*weights);
-  if (memory) {
-    Progress progress("weights");
-    Result<DeviceBuffer> there = uploadWeights(*memory, session->weights.data, session->weights.bytes, *session->pool,
-                                               [&](uint64_t done) { progress.update(done, model.weights_bytes); });
-    if (!there)
-      return there.takeError();
-    session->deviceWeights = std::move(*there);
-    if (session->weights.source == Weights::Source::Random) {
-      session->weights.own = Mapping();
-      session->weights.data = nullptr;
-    }
-  }
+  Error loaded = model.random && session->variant->random_kernels ? generateOnDevice(*session, model)
+                                                                  : loadWeights(program, *session);
+  if (loaded)
+    return loaded;
   if (Error error = session->makeEngine(model))
     return error;
   return session;

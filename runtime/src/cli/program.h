@@ -60,7 +60,7 @@ struct Session {
   const ingot_rt_variant *variant = nullptr;
   std::unique_ptr<Pool> pool;
   std::unique_ptr<Device> device; ///< what the variant runs on; null: the CPU
-  Weights weights;                ///< of the host; generated ones go once a device has them
+  Weights weights;                ///< of the host; what a device has generated is not there
   DeviceBuffer deviceWeights;
   SessionLimits limits;
   MemoryPlan plan;

@@ -43,6 +43,10 @@ public:
     if (bytes && !fault())
       check(driver.copyInside(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync");
   }
+  void clear(uint8_t *to, uint64_t bytes) override {
+    if (bytes && !fault())
+      check(driver.fillBytes(address(to), 0, bytes, stream), "cuMemsetD8Async");
+  }
   void mark(uint32_t index) override { check(driver.recordEvent(events[index], stream), "cuEventRecord"); }
   void waitFor(uint32_t index) override { check(driver.waitForEvent(events[index]), "cuEventSynchronize"); }
   Error finish() override;

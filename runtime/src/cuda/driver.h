@@ -55,6 +55,7 @@ constexpr int captureThreadLocal = 1;
   X(copyToDevice, cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                       \
   X(copyToHost, cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                                               \
   X(copyInside, cuMemcpyDtoDAsync_v2, (Address, Address, size_t, Stream))                                              \
+  X(fillBytes, cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                                              \
   X(createStream, cuStreamCreate, (Stream *, unsigned))                                                                \
   X(destroyStream, cuStreamDestroy_v2, (Stream))                                                                       \
   X(synchronize, cuStreamSynchronize, (Stream))                                                                        \

@@ -30,6 +30,8 @@ public:
   virtual void upload(uint8_t *to, const void *from, uint64_t bytes) = 0;
   virtual void download(void *to, const uint8_t *from, uint64_t bytes) = 0;
   virtual void copy(uint8_t *to, const uint8_t *from, uint64_t bytes) = 0;
+  /// Sets bytes of the device to zero.
+  virtual void clear(uint8_t *to, uint64_t bytes) = 0;
 
   static constexpr uint32_t marks = 4;
   /// Sets mark `number` behind all that was asked for.

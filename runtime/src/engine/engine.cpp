@@ -85,7 +85,7 @@ Result<MemoryPlan> planMemory(const ingot_rt_model &model, const SessionLimits &
   plan.metadata = metadata.total;
   plan.onDevice = hasDeviceMemory(model);
   if (plan.onDevice)
-    plan.staging = plan.logits + plan.metadata + DeviceMemory::marks * std::min(uploadBufferBytes, model.weights_bytes);
+    plan.staging = plan.logits + plan.metadata + DeviceMemory::marks * std::min(uploadBufferBytes, plan.mappedWeights);
   return plan;
 }
 

@@ -30,17 +30,18 @@ struct MemoryPlan {
   uint64_t mappedWeights = 0;    ///< read through the page cache
   uint64_t generatedWeights = 0; ///< random weights
   uint64_t arena = 0, cache = 0, logits = 0, metadata = 0;
-  /// The variant's device has memory of its own: arena, cache, logits and metadata lie there, and a copy of the
-  /// weights.
+  /// The variant's device has memory of its own: arena, cache, logits and metadata lie there, and the weights, copied
+  /// or generated.
   bool onDevice = false;
-  uint64_t staging = 0; ///< then, of the host: page-locked copies of logits and metadata, and buffers for the weights
+  uint64_t staging =
+      0; ///< then, of the host: page-locked copies of logits and metadata, and buffers for mapped weights
 
   /// Of the device.
   uint64_t device() const {
     return onDevice ? mappedWeights + generatedWeights + arena + cache + logits + metadata : 0;
   }
   // Of the host.
-  uint64_t anonymous() const { return generatedWeights + (onDevice ? staging : arena + cache + logits + metadata); }
+  uint64_t anonymous() const { return onDevice ? staging : generatedWeights + arena + cache + logits + metadata; }
   uint64_t total() const { return mappedWeights + anonymous(); }
 };
 

@@ -2,12 +2,14 @@
 #ifndef INGOT_RUNTIME_PAYLOAD_PAYLOAD_H
 #define INGOT_RUNTIME_PAYLOAD_PAYLOAD_H
 
+#include "device/device.h"
 #include "ingot_rt/abi.h"
 #include "ingot_rt/image.h"
 #include "platform/mapping.h"
 #include "support/error.h"
 #include "support/hash.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -73,6 +75,11 @@ Result<Weights> loadWeights(const Payload &payload, const ingot_rt_model &model,
 
 /// Fills `weights` (zeroed, model.weights_bytes) from model.random_sources on all workers of `pool`.
 void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool);
+
+/// Launches the kernels that do the same, on memory of the device that is zeroed. `launched` is told, behind each
+/// launch, how many bytes of weights there will be.
+void launchRandomWeights(const ingot_rt_model &model, const ingot_rt_kernel *const *kernels, uint8_t *weights,
+                         Device &device, const std::function<void(uint64_t)> &launched);
 
 /// Compares one in `stride` elements of every random source with ingot_rt_random_element at its place by
 /// ingot_rt_panel_index: the definition, not the filling code. Returns the number compared, or an error naming the

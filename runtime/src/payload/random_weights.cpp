@@ -186,6 +186,86 @@ void fillRandomWeights(const ingot_rt_model &model, uint8_t *weights, Pool &pool
   pool.run(work);
 }
 
+namespace {
+
+/// One launch of a kernel that fills random weights.
+struct RandomLaunch {
+  uint64_t arguments[INGOT_RT_RANDOM_PANEL_ARGUMENTS] = {};
+  uint64_t extents[INGOT_RT_RANDOM_PANEL_ARGUMENTS] = {};
+  uint32_t grid[3] = {1, 1, 1};
+
+  explicit RandomLaunch(const Destination &destination);
+  void rows(const Destination &destination, uint32_t threads);
+  void panels(const Destination &destination, uint32_t threads);
+};
+
+RandomLaunch::RandomLaunch(const Destination &destination) {
+  const ingot_rt_random_source &source = destination.source;
+  bool norm = source.kind == INGOT_RT_RANDOM_NORM;
+  int shift = source.kind == INGOT_RT_RANDOM_BIAS ? 12 : 8 + ingot_rt_random_shift(source.columns);
+  arguments[INGOT_RT_RANDOM_KEY] = destination.key;
+  arguments[INGOT_RT_RANDOM_DROP] = norm ? 3 : 0;
+  arguments[INGOT_RT_RANDOM_FACTOR] = norm ? 1 : 2;
+  arguments[INGOT_RT_RANDOM_OFFSET] = norm ? 128 : 1;
+  arguments[INGOT_RT_RANDOM_SCALE] = std::bit_cast<uint32_t>(1.0f / static_cast<float>(1u << (norm ? 7 : shift)));
+}
+
+void RandomLaunch::rows(const Destination &destination, uint32_t threads) {
+  const ingot_rt_random_source &source = destination.source;
+  uint64_t size = ingot_rt_dtype_size(destination.parameter.dtype), count = source.rows * source.columns;
+  arguments[INGOT_RT_RANDOM_WEIGHTS] = reinterpret_cast<uint64_t>(destination.layer + destination.rowsStart() * size);
+  extents[INGOT_RT_RANDOM_WEIGHTS] = count * size;
+  arguments[INGOT_RT_RANDOM_COUNT] = count;
+  grid[0] = static_cast<uint32_t>(ceilDiv(count, 16 * uint64_t(threads)));
+}
+
+void RandomLaunch::panels(const Destination &destination, uint32_t threads) {
+  const ingot_rt_parameter &parameter = destination.parameter;
+  const ingot_rt_random_source &source = destination.source;
+  bool pair = parameter.layout == INGOT_RT_PANEL_PAIRS;
+  uint64_t group = ingot_rt_k_group(parameter.dtype), k = parameter.columns;
+  arguments[INGOT_RT_RANDOM_WEIGHTS] = reinterpret_cast<uint64_t>(destination.layer);
+  extents[INGOT_RT_RANDOM_WEIGHTS] =
+      roundUp(destination.features, panel) * roundUp(k, group) * ingot_rt_dtype_size(parameter.dtype);
+  arguments[INGOT_RT_RANDOM_ROWS] = source.rows;
+  arguments[INGOT_RT_RANDOM_COLUMNS] = k;
+  arguments[INGOT_RT_RANDOM_FIRST_ROW] = source.first_row;
+  arguments[INGOT_RT_RANDOM_PANELS] = ceilDiv(destination.features, panel);
+  arguments[INGOT_RT_RANDOM_PANEL_STEP] = pair ? 2 : 1;
+  arguments[INGOT_RT_RANDOM_PANEL_FIRST] = pair ? source.which : 0;
+  arguments[INGOT_RT_RANDOM_SEGMENT] = ingot_rt_segment_length(k, parameter.segments);
+  grid[0] = static_cast<uint32_t>(destination.units());
+  // A row that begins inside a block of Philox touches one more than its elements fill.
+  uint64_t blocks = k % 16 == 0 ? k / 16 : (k + 30) / 16;
+  grid[1] = static_cast<uint32_t>(ceilDiv(blocks, threads / panel));
+}
+
+} // namespace
+
+void launchRandomWeights(const ingot_rt_model &model, const ingot_rt_kernel *const *kernels, uint8_t *weights,
+                         Device &device, const std::function<void(uint64_t)> &launched) {
+  uint64_t done = 0;
+  for (uint64_t i = 0; i < model.random_source_count; ++i)
+    for (uint64_t turn = 0; turn < model.random_sources[i].count && !device.fault(); ++turn) {
+      const ingot_rt_random_source &source = model.random_sources[i];
+      Destination destination(model, source, turn, weights);
+      const ingot_rt_parameter &parameter = destination.parameter;
+      const ingot_rt_kernel *kernel = kernels[ingot_rt_random_kernel(parameter.dtype, parameter.layout)];
+      RandomLaunch launch(destination);
+      if (parameter.layout == INGOT_RT_ROWS)
+        launch.rows(destination, kernel->threads);
+      else
+        launch.panels(destination, kernel->threads);
+      device.launch({kernel,
+                     launch.arguments,
+                     launch.extents,
+                     {launch.grid[0], launch.grid[1], launch.grid[2]},
+                     static_cast<uint32_t>(model.op_count),
+                     -1});
+      launched(done += source.rows * source.columns * ingot_rt_dtype_size(parameter.dtype));
+    }
+}
+
 Result<uint64_t> sampleRandomWeights(const ingot_rt_model &model, const uint8_t *weights, uint64_t stride) {
   uint64_t compared = 0;
   auto sample = [&](const Destination &destination) -> Error {

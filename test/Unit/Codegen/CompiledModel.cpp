@@ -230,6 +230,7 @@ void CompiledModel::convert(const Build &build) {
   if (build.emulated) {
     CompileOptions options;
     options.target = TargetKind::CUDAEmulated;
+    options.randomWeights = build.randomWeights;
     variant = getTargetName(options.target).str();
     PassManager toKernels(&context);
     populateGPUPipeline(toKernels, options);
@@ -549,6 +550,10 @@ std::vector<std::pair<int64_t, Matrix>> CompiledModel::observe(const std::vector
   Cache cache(take(evaluator.cacheType()));
   take(evaluator.logits({tokenIds}, 0, cache));
   return observed;
+}
+
+const ingot_rt_kernel *CompiledModel::kernel(const std::string &name) {
+  return take(jit->lookup("ingot_kernel_" + name)).toPtr<const ingot_rt_kernel *>();
 }
 
 uint32_t CompiledModel::statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change) {

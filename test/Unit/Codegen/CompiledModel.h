@@ -38,6 +38,8 @@ struct Build {
   std::string tilesOf = "x86-64-v3";
   /// Kernels of a GPU, run by the emulator.
   bool emulated = false;
+  /// Then with kernels that fill random weights.
+  bool randomWeights = false;
   /// Changes the kernels before they become code.
   std::function<void(mlir::ModuleOp)> sabotage = {};
 };
@@ -80,6 +82,9 @@ public:
 
   /// Layer and value of every activation that the evaluator computes for one step of one sequence.
   std::vector<std::pair<int64_t, Matrix>> observe(const std::vector<int32_t> &ids);
+
+  /// The description of an emulated kernel.
+  const ingot_rt_kernel *kernel(const std::string &name);
 
   /// Calls the entry with a changed copy of a valid step's arguments.
   uint32_t statusOf(llvm::function_ref<void(ingot_rt_step_args &)> change);

@@ -1,10 +1,14 @@
 // A GPU's kernels, run by the emulator: against the evaluator within a bound, against themselves in bits, and with
 // faults planted in them, which must be found.
+#include "../Runtime/random_table.h"
 #include "StepChecks.h"
+#include "device/device.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "payload/payload.h"
+#include "pool/pool.h"
 
 using namespace ingot;
 using namespace ingot::test;
@@ -172,6 +176,97 @@ TEST(EmulatedArgmax, IsNotANumberWhereALogitIsNone) {
   ASSERT_EQ(best.size(), 3u);
   for (auto [id, value] : best)
     EXPECT_TRUE(std::isnan(value)) << id << " " << value;
+}
+
+//----------------------------------------------------------------------------------------------------------------------
+// Random weights
+//----------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Kernels for random weights stored as `element`, of a model that has parameters in rows, in panels and in pairs.
+struct RandomKernels {
+  std::unique_ptr<CompiledModel> model;
+  const ingot_rt_kernel *kernels[INGOT_RT_RANDOM_KERNELS] = {};
+  std::unique_ptr<rt::Device> emulator;
+
+  RandomKernels(uint32_t dtype, const std::string &element, std::function<void(mlir::ModuleOp)> sabotage = {}) {
+    DecoderShape shape;
+    shape.weights = element;
+    shape.tied = false; // an embedding in rows
+    Build build = emulated();
+    build.randomWeights = true;
+    build.sabotage = std::move(sabotage);
+    model = std::make_unique<CompiledModel>(decoderText(shape), build);
+    kernels[ingot_rt_random_kernel(dtype, INGOT_RT_ROWS)] = model->kernel("random_rows_" + element);
+    kernels[ingot_rt_random_kernel(dtype, INGOT_RT_PANELS)] = model->kernel("random_panels_" + element);
+    setenv("INGOT_EMULATOR_ORDER", "3", 1);
+    emulator = std::move(*ingot_rt_emulator.open(nullptr, {}));
+  }
+
+  /// What the kernels leave in zeroed memory.
+  std::vector<uint8_t> fill(const ingot_rt_model &table) {
+    std::vector<uint8_t> weights(table.weights_bytes);
+    uint64_t told = 0;
+    rt::launchRandomWeights(table, kernels, weights.data(), *emulator, [&](uint64_t bytes) {
+      EXPECT_GT(bytes, told);
+      told = bytes;
+    });
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < table.random_source_count; ++i)
+      all += table.random_sources[i].count * table.random_sources[i].rows * table.random_sources[i].columns;
+    if (!emulator->fault())
+      EXPECT_EQ(told, all * ingot_rt_dtype_size(table.parameters[0].dtype));
+    return weights;
+  }
+};
+
+constexpr std::pair<uint32_t, const char *> elementTypes[] = {
+    {INGOT_RT_F32, "f32"}, {INGOT_RT_BF16, "bf16"}, {INGOT_RT_F16, "f16"}};
+
+} // namespace
+
+// The bits of the host's generator, which payload_test compares with the definition.
+TEST(EmulatedRandomWeights, AreTheHosts) {
+  rt::Pool pool(1, 1);
+  for (auto [dtype, element] : elementTypes) {
+    RandomKernels kernels(dtype, element);
+    auto compare = [&](uint32_t layout, uint64_t rows, uint64_t columns, uint64_t segments,
+                       ingot_rt_random_kind kind = INGOT_RT_RANDOM_MATRIX) {
+      RandomTable table(dtype, layout, rows, columns, segments, kind);
+      std::vector<uint8_t> expected(table.model.weights_bytes);
+      rt::fillRandomWeights(table.model, expected.data(), pool);
+      EXPECT_EQ(kernels.fill(table.model), expected)
+          << element << " layout " << layout << " " << rows << "x" << columns << " segments " << segments;
+    };
+    for (uint64_t rows : {1, 16, 37, 70})
+      for (uint64_t columns : {1, 16, 31, 300}) {
+        compare(INGOT_RT_ROWS, rows, columns, 1);
+        compare(INGOT_RT_PANELS, rows, columns, 1);
+        compare(INGOT_RT_PANELS, rows, columns, 8);
+        compare(INGOT_RT_PANEL_PAIRS, rows, columns, 1);
+      }
+    compare(INGOT_RT_ROWS, 1, 4100, 1, INGOT_RT_RANDOM_NORM);
+    compare(INGOT_RT_ROWS, 1, 4100, 1, INGOT_RT_RANDOM_BIAS);
+    // The exponent of wide matrices, whose least values are subnormal in f16.
+    compare(INGOT_RT_PANELS, 20, 16384 + 2, 8);
+    EXPECT_EQ(kernels.emulator->fault(), nullptr) << kernels.emulator->fault();
+  }
+}
+
+// Kernels whose bounds are off by one write beyond what a source's launch was given.
+TEST(EmulatedRandomWeights, PlantedFaults) {
+  RandomKernels kernels(INGOT_RT_BF16, "bf16", [](mlir::ModuleOp module) {
+    for (auto compare : allOf<mlir::arith::CmpIOp>(module))
+      if (kernelOf(compare) == "random_rows_bf16")
+        compare.setPredicate(mlir::arith::CmpIPredicate::sle);
+  });
+  RandomTable table(INGOT_RT_BF16, INGOT_RT_ROWS, 1, 300, 1);
+  kernels.fill(table.model);
+  ASSERT_NE(kernels.emulator->fault(), nullptr);
+  std::string fault = kernels.emulator->fault();
+  EXPECT_NE(fault.find("kernel random_rows_bf16"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("store of weights: bytes 600 to 601 of weights, which has 600"), std::string::npos) << fault;
 }
 
 //----------------------------------------------------------------------------------------------------------------------

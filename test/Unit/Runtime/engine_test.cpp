@@ -37,6 +37,7 @@ public:
     else
       operation();
   }
+  void clear(uint8_t *to, uint64_t bytes) override { memset(to, 0, bytes); }
   void mark(uint32_t) override {}
   void waitFor(uint32_t) override {}
   Error finish() override { return {}; }

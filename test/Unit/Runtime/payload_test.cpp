@@ -5,6 +5,7 @@
 #include "platform/cpu.h"
 #include "platform/machine.h"
 #include "pool/pool.h"
+#include "random_table.h"
 #include "support/float16.h"
 
 #include <cstdlib>
@@ -15,56 +16,15 @@ using namespace ingot::rt;
 
 namespace {
 
-/// One parameter of two layers filled from two sources that meet inside a panel (or from a pair).
 void checkFill(uint32_t dtype, uint32_t layout, uint64_t rows, uint64_t columns, uint64_t segments, uint32_t workers) {
   SCOPED_TRACE(testing::Message() << "dtype " << dtype << " layout " << layout << " " << rows << "x" << columns
                                   << " segments " << segments);
-  ingot_rt_parameter parameter = {};
-  parameter.name = "p";
-  parameter.dtype = dtype;
-  parameter.layout = layout;
-  parameter.rows = rows;
-  parameter.columns = columns;
-  parameter.segments = segments;
-  parameter.count = 2;
-  bool pair = layout == INGOT_RT_PANEL_PAIRS;
-  uint64_t padded = (rows + 15) / 16 * 16, features = pair ? 2 * padded : rows, group = ingot_rt_k_group(dtype);
-  uint64_t elements =
-      layout == INGOT_RT_ROWS ? rows * columns : ingot_rt_segment_start(features, columns, segments, group, segments);
-  parameter.layer_stride = (elements * ingot_rt_dtype_size(dtype) + 63) / 64 * 64;
-  parameter.offset = 128;
-  std::vector<ingot_rt_random_source> sources;
-  uint64_t first = rows / 3;
-  for (uint64_t part = 0; part < 2; ++part) {
-    ingot_rt_random_source source = {};
-    source.pattern = part == 0 ? "layers.{layer}.a" : "layers.{layer}.b";
-    source.which = pair ? part : 0;
-    source.first_row = pair || part == 0 ? 0 : first;
-    source.rows = pair ? rows : part == 0 ? first : rows - first;
-    source.columns = columns;
-    source.count = 2;
-    source.first_layer = 9;
-    source.layer_step = 4;
-    if (source.rows == 0)
-      continue;
-    if (part == 0) {
-      sources.push_back(source);
-      continue;
-    }
-    // The second tensor's layers in two rows of the table.
-    source.count = 1;
-    sources.push_back(source);
-    source.first_index = 1;
-    source.first_layer = 13;
-    sources.push_back(source);
-  }
-  ingot_rt_model model = {};
-  model.parameters = &parameter;
-  model.parameter_count = 1;
-  model.random_seed = 7;
-  model.random_sources = sources.data();
-  model.random_source_count = sources.size();
-  std::vector<uint8_t> weights(parameter.offset + 2 * parameter.layer_stride), expected = weights;
+  ingot::test::RandomTable table(dtype, layout, rows, columns, segments);
+  const ingot_rt_parameter &parameter = table.parameter;
+  const ingot_rt_model &model = table.model;
+  bool pair = table.pair;
+  uint64_t features = table.features, group = table.group, first = table.first;
+  std::vector<uint8_t> weights(model.weights_bytes), expected = weights;
   Pool pool(workers, 2);
   fillRandomWeights(model, weights.data(), pool);
   struct Tensor {
@@ -114,9 +74,9 @@ TEST(RandomWeights, FillEveryLayoutAndTypeByTheDefinition) {
 
 TEST(Cpu, PicksTheLastVariantThatRuns) {
   ingot_rt_variant variants[] = {
-      {"v3", INGOT_RT_CPU_V3, nullptr, nullptr},
-      {"v4", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, nullptr, nullptr},
-      {"v4-bf16", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512 | INGOT_RT_CPU_AVX512BF16, nullptr, nullptr}};
+      {"v3", INGOT_RT_CPU_V3, nullptr, nullptr, nullptr},
+      {"v4", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512, nullptr, nullptr, nullptr},
+      {"v4-bf16", INGOT_RT_CPU_V3 | INGOT_RT_CPU_AVX512 | INGOT_RT_CPU_AVX512BF16, nullptr, nullptr, nullptr}};
   ingot_rt_model model = {};
   model.variants = variants;
   model.variant_count = 3;

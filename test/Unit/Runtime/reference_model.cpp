@@ -286,8 +286,9 @@ struct Tables {
   std::vector<ingot_rt_random_source> randomSources;
   ingot_rt_cache_group group = {
       0, INGOT_RT_F32, layers, kvHeads, headDim, 0, ingot_rt_cache_block_bytes(layers, kvHeads, headDim, INGOT_RT_F32)};
-  ingot_rt_variant variants[2] = {{"x86-64-v3", INGOT_RT_CPU_V3, step, nullptr},
-                                  {"never", uint64_t(1) << 40, step, nullptr}}; // a feature that no machine has
+  ingot_rt_variant variants[2] = {
+      {"x86-64-v3", INGOT_RT_CPU_V3, step, nullptr, nullptr},
+      {"never", uint64_t(1) << 40, step, nullptr, nullptr}}; // a feature that no machine has
   ingot_rt_model model = {};
 
   Tables() {
