@@ -10,6 +10,7 @@
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepArguments.h"
 #include "ingot_rt/abi.h"
+#include "ingot_rt/emulate.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "llvm/ADT/StringMap.h"
@@ -38,6 +39,16 @@ private:
   /// Ops of NVVM; false if `op` is none that the emulator has.
   bool rewriteNVVM(Operation *op);
   void rewriteShuffle(NVVM::ShflOp op);
+  bool rewriteMma(NVVM::MmaOp op);
+  bool rewriteLoadMatrix(NVVM::LdMatrixOp op);
+  void rewriteCopy(NVVM::CpAsyncOp op);
+  /// An array of 32-bit words of the running thread, made once for the kernel.
+  Value words(unsigned count, Value &array);
+  Value wordAt(Value array, unsigned i) {
+    return LLVM::GEPOp::create(b, pointer, b.getI32Type(), array, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+  }
+  /// The words of `array` as an op's result: one, or a structure.
+  Value readWords(Value array, Type type);
   void announce(Operation *op, Value address, Type type, bool isStore);
   Type hostType(Type type) { return isa<LLVM::LLVMPointerType>(type) ? Type(pointer) : type; }
   /// Emits the function of one thread, which takes its arguments from memory.
@@ -61,6 +72,9 @@ private:
   KernelDescriptions::SharedLayout shared;
   /// Names of the constant tables that the kernel reads.
   SmallVector<StringRef> constants;
+  /// What the kernel's warp operations pass in memory: A, B and C of a product, the registers of ldmatrix.
+  Value fragments[3], registers;
+  Block *entry = nullptr;
 };
 } // namespace
 
@@ -117,6 +131,78 @@ void KernelEmulation::rewriteShuffle(NVVM::ShflOp op) {
   op.replaceAllUsesWith(result);
 }
 
+Value KernelEmulation::words(unsigned count, Value &array) {
+  if (!array) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(entry);
+    array = LLVM::AllocaOp::create(b, pointer, b.getI32Type(), i32(count), /*alignment=*/16);
+  }
+  return array;
+}
+
+Value KernelEmulation::readWords(Value array, Type type) {
+  auto structure = dyn_cast<LLVM::LLVMStructType>(type);
+  if (!structure)
+    return LLVM::LoadOp::create(b, type, array);
+  Value result = LLVM::UndefOp::create(b, structure);
+  for (auto [i, part] : llvm::enumerate(structure.getBody()))
+    result = LLVM::InsertValueOp::create(b, result, LLVM::LoadOp::create(b, part, wordAt(array, i)),
+                                         ArrayRef<int64_t>{static_cast<int64_t>(i)});
+  return result;
+}
+
+/// `mma.sync` with accumulators of f32: m16n8k16 of bf16 or f16, m16n8k8 of tf32.
+bool KernelEmulation::rewriteMma(NVVM::MmaOp op) {
+  std::optional<NVVM::MMATypes> type = op.getMultiplicandAPtxType();
+  NVVM::MMAShapeAttr shape = op.getShape();
+  uint32_t kind = 0;
+  if (type == NVVM::MMATypes::bf16 && shape.getK() == 16)
+    kind = INGOT_RT_MMA_M16N8K16_BF16;
+  else if (type == NVVM::MMATypes::f16 && shape.getK() == 16)
+    kind = INGOT_RT_MMA_M16N8K16_F16;
+  else if (type == NVVM::MMATypes::tf32 && shape.getK() == 8)
+    kind = INGOT_RT_MMA_M16N8K8_TF32;
+  else
+    return false;
+  auto isF32 = [](Value value) { return value.getType().isF32(); };
+  if (shape.getM() != 16 || shape.getN() != 8 || op.getMultiplicandBPtxType() != type ||
+      op.getLayoutA() != NVVM::MMALayout::row || op.getLayoutB() != NVVM::MMALayout::col ||
+      op.getOperandA().size() != 4 || op.getOperandB().size() != 2 || op.getOperandC().size() != 4 ||
+      !llvm::all_of(op.getOperandC(), isF32))
+    return false;
+  const ValueRange parts[] = {op.getOperandA(), op.getOperandB(), op.getOperandC()};
+  SmallVector<Value> operands = {i32(kind)};
+  for (auto [part, array] : llvm::zip(parts, fragments)) {
+    words(part.size(), array);
+    for (auto [i, word] : llvm::enumerate(part))
+      LLVM::StoreOp::create(b, word, wordAt(array, i));
+    operands.push_back(array);
+  }
+  operands.push_back(text(nameOf(op.getLoc())));
+  call("ingot_rt_emulate_mma", LLVM::LLVMVoidType::get(b.getContext()), operands);
+  op.replaceAllUsesWith(readWords(fragments[2], op.getType()));
+  return true;
+}
+
+/// `ldmatrix` of 8x8 elements of 16 bits.
+bool KernelEmulation::rewriteLoadMatrix(NVVM::LdMatrixOp op) {
+  if (op.getShape().getM() != 8 || op.getShape().getN() != 8 || op.getEltType() != NVVM::LdStMatrixEltType::B16)
+    return false;
+  words(4, registers);
+  call("ingot_rt_emulate_load_matrix", LLVM::LLVMVoidType::get(b.getContext()),
+       {op.getPtr(), i32(op.getNum()), i32(op.getLayout() == NVVM::MMALayout::col), registers,
+        text(nameOf(op.getLoc()))});
+  op.replaceAllUsesWith(readWords(registers, op.getType()));
+  return true;
+}
+
+/// `cp.async`: without a size of the source all of it is read.
+void KernelEmulation::rewriteCopy(NVVM::CpAsyncOp op) {
+  Value bytes = i32(op.getSize());
+  call("ingot_rt_emulate_copy", LLVM::LLVMVoidType::get(b.getContext()),
+       {op.getDst(), op.getSrc(), bytes, op.getCpSize() ? op.getCpSize() : bytes, text(nameOf(op.getLoc()))});
+}
+
 /// What a read of a special register of PTX is called, or nothing.
 static std::optional<uint32_t> specialOf(Operation *op) {
   static const llvm::StringMap<uint32_t> names = {
@@ -153,6 +239,18 @@ bool KernelEmulation::rewriteNVVM(Operation *op) {
     if (vote.getType().isInteger(1))
       result = LLVM::TruncOp::create(b, b.getI1Type(), result);
     vote.replaceAllUsesWith(result);
+  } else if (auto product = dyn_cast<NVVM::MmaOp>(op)) {
+    if (!rewriteMma(product))
+      return false;
+  } else if (auto matrix = dyn_cast<NVVM::LdMatrixOp>(op)) {
+    if (!rewriteLoadMatrix(matrix))
+      return false;
+  } else if (auto copy = dyn_cast<NVVM::CpAsyncOp>(op)) {
+    rewriteCopy(copy);
+  } else if (isa<NVVM::CpAsyncCommitGroupOp>(op)) {
+    call("ingot_rt_emulate_copy_commit", none, {});
+  } else if (auto wait = dyn_cast<NVVM::CpAsyncWaitGroupOp>(op)) {
+    call("ingot_rt_emulate_copy_wait", none, {i32(wait.getN())});
   } else {
     return false;
   }
@@ -207,6 +305,8 @@ LogicalResult KernelEmulation::rewrite(LLVM::LLVMFuncOp kernel) {
   for (Type type : kernel.getFunctionType().getParams())
     types.push_back(hostType(type));
   kernel.setType(LLVM::LLVMFunctionType::get(kernel.getFunctionType().getReturnType(), types));
+  entry = &kernel.getBody().front();
+  fragments[0] = fragments[1] = fragments[2] = registers = Value();
   SmallVector<Operation *> ops;
   kernel.walk([&](Operation *op) {
     if (op != kernel)

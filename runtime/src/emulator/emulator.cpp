@@ -2,6 +2,8 @@
 #include "emulator/emulator.h"
 
 #include "device/device.h"
+#include "emulator/fragments.h"
+#include "ingot_rt/emulate.h"
 #include "support/checked.h"
 
 #include <algorithm>
@@ -87,6 +89,10 @@ void Emulator::launch(const ingot_rt_launch &launch) {
 void Emulator::runThread(void *emulator) {
   auto &self = *static_cast<Emulator *>(emulator);
   self.current->kernel->emulated(self.current->arguments);
+  if (!self.copies[self.running].inFlight.empty())
+    self.faultOf(self.running, formatText("ends with a copy to byte %u of shared memory in flight: it has not waited "
+                                          "for it",
+                                          self.copies[self.running].inFlight.front().to));
   self.threads[self.running].state = State::Done;
   ++self.done;
   self.stopThread();
@@ -101,6 +107,11 @@ void Emulator::runBlock() {
   const uint32_t count = current->kernel->threads;
   sharedMemory.startBlock(current->kernel->shared_bytes);
   threads.assign(count, Thread());
+  copies.resize(count);
+  for (Copies &ofThread : copies) {
+    ofThread.committed = 0;
+    ofThread.inFlight.clear();
+  }
   done = 0;
   for (uint32_t i = 0; i < count; ++i)
     fibers.prepare(i, &runThread, this);
@@ -142,6 +153,20 @@ void Emulator::faultOf(uint32_t index, const std::string &text) {
                          block[2], index, op.c_str(), text.c_str());
 }
 
+const char *Emulator::nameOf(WarpOp op) {
+  switch (op) {
+  case WarpOp::Shuffle:
+    return "shuffle";
+  case WarpOp::Vote:
+    return "vote";
+  case WarpOp::Mma:
+    return "mma";
+  case WarpOp::LoadMatrix:
+    return "ldmatrix";
+  }
+  return "";
+}
+
 std::string Emulator::describe(const Thread &thread) const {
   switch (thread.state) {
   case State::Done:
@@ -149,8 +174,7 @@ std::string Emulator::describe(const Thread &thread) const {
   case State::Barrier:
     return formatText("waits at barrier %u (%s)", thread.barrier, thread.what);
   case State::Warp:
-    return formatText("waits in a %s of lanes 0x%08x (%s)", thread.op == WarpOp::Shuffle ? "shuffle" : "vote",
-                      thread.mask, thread.what);
+    return formatText("waits in a %s of lanes 0x%08x (%s)", nameOf(thread.op), thread.mask, thread.what);
   case State::Ready:
     return "runs";
   }
@@ -204,48 +228,109 @@ std::string Emulator::beyond(uint64_t address, uint32_t bytes) const {
 // Memory
 // ---------------------------------------------------------------------------------------------------------------------
 
+bool Emulator::isShared(const void *address, uint32_t bytes) const {
+  auto start = reinterpret_cast<uint64_t>(address), base = reinterpret_cast<uint64_t>(sharedMemory.data());
+  return start >= base && start - base < sharedMemory.size() && sharedMemory.size() - (start - base) >= bytes;
+}
+
 void Emulator::access(const void *pointer, uint32_t bytes, bool isStore, const char *what) {
+  std::string wrong = wrongWith(pointer, bytes, isStore, running, what);
+  if (wrong.empty())
+    return;
+  faultOf(running, wrong);
+  wrong = {};
+  stopThread();
+}
+
+std::string Emulator::wrongWith(const void *pointer, uint32_t bytes, bool isStore, uint32_t index, const char *what) {
   auto address = reinterpret_cast<uint64_t>(pointer);
   auto inside = [&](uint64_t start, uint64_t extent) {
     return address >= start && address - start < extent && extent - (address - start) >= bytes;
   };
   auto fail = [&](const std::string &text) {
-    faultOf(running, formatText("%s of %s: ", isStore ? "store" : "load", what) + text);
-    stopThread();
+    return formatText("%s of %s: ", isStore ? "store" : "load", what) + text;
   };
   // PTX: an access is aligned to its size.
   if ((address & (bytes - 1)) != 0)
-    fail(formatText("%u bytes at %#" PRIx64 ", which is not a multiple of %u", bytes, address, bytes));
+    return fail(formatText("%u bytes at %#" PRIx64 ", which is not a multiple of %u", bytes, address, bytes));
   auto base = reinterpret_cast<uint64_t>(sharedMemory.data());
-  if (inside(base, sharedMemory.size())) {
-    std::string wrong = sharedMemory.access(static_cast<uint32_t>(address - base), bytes, isStore, running);
-    if (!wrong.empty())
-      fail(wrong);
-    return;
+  if (isShared(pointer, bytes)) {
+    std::string wrong = sharedMemory.access(static_cast<uint32_t>(address - base), bytes, isStore, index);
+    return wrong.empty() ? wrong : fail(wrong);
   }
   // An access most often goes where the last one of its name went.
   const ingot_rt_launch &launch = *current;
   uint32_t &last = lastArguments[reinterpret_cast<uint64_t>(what) % lastArguments.size()];
   if (last < launch.kernel->argument_count && inside(launch.arguments[last], launch.extents[last]))
-    return;
+    return {};
   for (uint32_t i = 0; i < launch.kernel->argument_count; ++i)
     if (inside(launch.arguments[i], launch.extents[i])) {
       last = i;
-      return;
+      return {};
     }
   for (uint32_t i = 0; i < launch.kernel->constant_count; ++i) {
     const ingot_rt_constant &constant = launch.kernel->constants[i];
     if (!inside(reinterpret_cast<uint64_t>(constant.data), constant.bytes))
       continue;
-    if (isStore)
-      fail("a constant");
-    return;
+    return isStore ? fail("a constant") : std::string();
   }
   if (sharedMemory.size() && address + 4096 > base && address < base + sharedMemory.size() + 4096)
-    fail(formatText("bytes %" PRId64 " to %" PRId64 " of shared memory, which has %u",
-                    static_cast<int64_t>(address - base), static_cast<int64_t>(address - base + bytes - 1),
-                    sharedMemory.size()));
-  fail(beyond(address, bytes));
+    return fail(formatText("bytes %" PRId64 " to %" PRId64 " of shared memory, which has %u",
+                           static_cast<int64_t>(address - base), static_cast<int64_t>(address - base + bytes - 1),
+                           sharedMemory.size()));
+  return fail(beyond(address, bytes));
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Copies from global to shared memory
+// ---------------------------------------------------------------------------------------------------------------------
+
+/// PTX ISA, "cp.async": both addresses are aligned to the copy's size; source bytes beyond `sourceBytes` are not read.
+void Emulator::copy(void *to, const void *from, uint32_t bytes, uint32_t sourceBytes, const char *what) {
+  std::string wrong;
+  auto base = reinterpret_cast<uint64_t>(sharedMemory.data()), address = reinterpret_cast<uint64_t>(to);
+  auto source = reinterpret_cast<uint64_t>(from);
+  if (sourceBytes > bytes)
+    wrong = formatText("copy of %s: %u bytes of a source of %u", what, bytes, sourceBytes);
+  else if (!isShared(to, bytes))
+    wrong = formatText("copy of %s: %u bytes to %#" PRIx64 ", outside shared memory, which has %u", what, bytes,
+                       address - base, sharedMemory.size());
+  else if (((address | source) & (bytes - 1)) != 0)
+    wrong = formatText("copy of %s: %u bytes from %#" PRIx64 " to byte %" PRIu64
+                       " of shared memory, of which one is not a multiple of %u",
+                       what, bytes, source, address - base, bytes);
+  else if (sourceBytes && isShared(from, 1))
+    wrong = formatText("copy of %s: from shared memory", what);
+  else if (sourceBytes)
+    for (uint32_t i = 0, step = 0; i < sourceBytes && wrong.empty(); i += step) {
+      step = sourceBytes - i >= 4 ? 4 : 1;
+      wrong = wrongWith(static_cast<const uint8_t *>(from) + i, step, false, running, what);
+    }
+  auto offset = static_cast<uint32_t>(address - base);
+  if (wrong.empty())
+    if (wrong = sharedMemory.startCopy(offset, bytes, running); !wrong.empty())
+      wrong = formatText("copy of %s: ", what) + wrong;
+  if (!wrong.empty()) {
+    faultOf(running, wrong);
+    wrong = {};
+    stopThread();
+  }
+  Copies &mine = copies[running];
+  mine.inFlight.push_back({offset, from, bytes, sourceBytes, mine.committed});
+}
+
+/// PTX ISA, "cp.async.wait_group". The copies happen here, as late as they may; who is to see them waits at a barrier.
+void Emulator::waitForCopies(uint32_t pending) {
+  Copies &mine = copies[running];
+  auto isDone = [&](const Copy &copy) { return copy.group + pending < mine.committed; };
+  for (const Copy &copy : mine.inFlight) {
+    if (!isDone(copy))
+      continue;
+    memset(sharedMemory.data() + copy.to, 0, copy.bytes);
+    memcpy(sharedMemory.data() + copy.to, copy.from, copy.sourceBytes);
+    sharedMemory.endCopy(copy.to, copy.bytes, running);
+  }
+  std::erase_if(mine.inFlight, isDone);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -318,6 +403,31 @@ uint32_t Emulator::vote(uint32_t kind, uint32_t mask, uint32_t predicate, const 
   return static_cast<uint32_t>(waitInWarp(posted));
 }
 
+static constexpr uint32_t wholeWarp = UINT32_MAX;
+
+void Emulator::mma(uint32_t kind, const uint32_t *a, const uint32_t *b, float *accumulators, const char *what) {
+  Thread posted;
+  posted.what = what;
+  posted.op = WarpOp::Mma;
+  posted.kind = kind;
+  posted.mask = wholeWarp;
+  posted.in[0] = a;
+  posted.in[1] = b;
+  posted.out = accumulators;
+  waitInWarp(posted);
+}
+
+void Emulator::loadMatrix(const void *row, uint32_t count, bool transposed, uint32_t *registers, const char *what) {
+  Thread posted;
+  posted.what = what;
+  posted.op = WarpOp::LoadMatrix;
+  posted.kind = 2 * count + (transposed ? 1 : 0);
+  posted.mask = wholeWarp;
+  posted.in[0] = row;
+  posted.out = registers;
+  waitInWarp(posted);
+}
+
 bool Emulator::completeWarps() {
   bool progress = false;
   for (uint32_t first = 0; first < threads.size(); first += warpSize)
@@ -350,8 +460,12 @@ bool Emulator::completeWarp(uint32_t first) {
       continue;
     if (leader.op == WarpOp::Shuffle)
       shuffleResults(first, leader.mask);
-    else
+    else if (leader.op == WarpOp::Vote)
       voteResults(first, leader.mask);
+    else if (leader.op == WarpOp::Mma)
+      mmaResults(first);
+    else
+      loadMatrixResults(first);
     for (uint32_t lane = 0; lane < warpSize; ++lane)
       if (leader.mask >> lane & 1)
         threads[first + lane].state = State::Ready;
@@ -417,6 +531,54 @@ void Emulator::voteResults(uint32_t first, uint32_t mask) {
     default:
       self.result = ballot;
     }
+  }
+}
+
+void Emulator::mmaResults(uint32_t first) {
+  const Thread *warp = &threads[first];
+  FragmentsOfWarp fragments;
+  for (uint32_t lane = 0; lane < warpSize; ++lane) {
+    memcpy(fragments.a[lane], warp[lane].in[0], sizeof fragments.a[lane]);
+    memcpy(fragments.b[lane], warp[lane].in[1], sizeof fragments.b[lane]);
+    memcpy(fragments.c[lane], warp[lane].out, sizeof fragments.c[lane]);
+    if (warp[0].kind != INGOT_RT_MMA_M16N8K8_TF32)
+      continue;
+    for (const uint32_t *r : {&fragments.a[lane][0], &fragments.a[lane][1], &fragments.a[lane][2],
+                              &fragments.a[lane][3], &fragments.b[lane][0], &fragments.b[lane][1]})
+      if (*r & 0x1fff)
+        return faultOf(first + lane, describe(warp[lane]) + formatText(" with 0x%08x, which is no tf32", *r));
+  }
+  multiplyFragments(warp[0].kind, fragments);
+  for (uint32_t lane = 0; lane < warpSize; ++lane)
+    memcpy(warp[lane].out, fragments.c[lane], sizeof fragments.c[lane]);
+}
+
+/// PTX ISA, "ldmatrix": thread 8 i + r points at row r of matrix i, of 8 elements of 16 bits; register i of a thread
+/// has the elements [t / 4][2 (t % 4)] and the one behind it of matrix i, or of its transpose.
+void Emulator::loadMatrixResults(uint32_t first) {
+  const uint32_t count = threads[first].kind / 2;
+  const bool transposed = threads[first].kind % 2 != 0;
+  for (uint32_t matrix = 0; matrix < count; ++matrix)
+    for (uint32_t r = 0; r < 8; ++r) {
+      const uint32_t pointing = first + 8 * matrix + r;
+      const void *row = threads[pointing].in[0];
+      if (!isShared(row, 16) || (reinterpret_cast<uint64_t>(row) & 15) != 0)
+        return faultOf(pointing,
+                       describe(threads[pointing]) +
+                           formatText(" and points at row %u, which is not 16 aligned bytes of shared memory", r));
+    }
+  for (uint32_t lane = 0; lane < warpSize; ++lane) {
+    const Thread &self = threads[first + lane];
+    for (uint32_t matrix = 0; matrix < count; ++matrix)
+      for (uint32_t i = 0; i < 2; ++i) {
+        uint32_t row = lane / 4, column = 2 * (lane % 4) + i;
+        if (transposed)
+          std::swap(row, column);
+        const uint8_t *at = static_cast<const uint8_t *>(threads[first + 8 * matrix + row].in[0]) + 2 * column;
+        if (std::string wrong = wrongWith(at, 2, false, first + lane, self.what); !wrong.empty())
+          return faultOf(first + lane, wrong);
+        memcpy(static_cast<uint8_t *>(self.out) + 4 * matrix + 2 * i, at, 2);
+      }
   }
 }
 
@@ -525,5 +687,22 @@ uint64_t ingot_rt_emulate_shuffle(uint32_t kind, uint32_t memberMask, uint32_t v
 uint32_t ingot_rt_emulate_vote(uint32_t kind, uint32_t memberMask, uint32_t predicate, const char *what) {
   return active->vote(kind, memberMask, predicate, what);
 }
+
+void ingot_rt_emulate_mma(uint32_t kind, const uint32_t *a, const uint32_t *b, float *accumulators, const char *what) {
+  active->mma(kind, a, b, accumulators, what);
+}
+
+void ingot_rt_emulate_load_matrix(const void *row, uint32_t count, uint32_t transposed, uint32_t *registers,
+                                  const char *what) {
+  active->loadMatrix(row, count, transposed != 0, registers, what);
+}
+
+void ingot_rt_emulate_copy(void *to, const void *from, uint32_t bytes, uint32_t sourceBytes, const char *what) {
+  active->copy(to, from, bytes, sourceBytes, what);
+}
+
+void ingot_rt_emulate_copy_commit(void) { active->commitCopies(); }
+
+void ingot_rt_emulate_copy_wait(uint32_t pending) { active->waitForCopies(pending); }
 
 } // extern "C"

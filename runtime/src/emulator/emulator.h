@@ -44,10 +44,15 @@ public:
   void barrier(uint32_t number, const char *what);
   uint64_t shuffle(uint32_t kind, uint32_t mask, uint32_t value, uint32_t b, uint32_t c, const char *what);
   uint32_t vote(uint32_t kind, uint32_t mask, uint32_t predicate, const char *what);
+  void mma(uint32_t kind, const uint32_t *a, const uint32_t *b, float *accumulators, const char *what);
+  void loadMatrix(const void *row, uint32_t count, bool transposed, uint32_t *registers, const char *what);
+  void copy(void *to, const void *from, uint32_t bytes, uint32_t sourceBytes, const char *what);
+  void commitCopies() { ++copies[running].committed; }
+  void waitForCopies(uint32_t pending);
 
 private:
   enum class State { Ready, Barrier, Warp, Done };
-  enum class WarpOp { Shuffle, Vote };
+  enum class WarpOp { Shuffle, Vote, Mma, LoadMatrix };
   /// A thread, and while it waits, what it waits in.
   struct Thread {
     State state = State::Ready;
@@ -56,6 +61,21 @@ private:
     WarpOp op = WarpOp::Shuffle;
     uint32_t kind = 0, mask = 0, value = 0, b = 0, c = 0;
     uint64_t result = 0;
+    /// Of an mma A and B, of ldmatrix the row; then what is written: D, or the registers.
+    const void *in[2] = {nullptr, nullptr};
+    void *out = nullptr;
+  };
+
+  /// A copy in flight, of the group with this number.
+  struct Copy {
+    uint32_t to;
+    const void *from;
+    uint32_t bytes, sourceBytes, group;
+  };
+  /// Those of a thread.
+  struct Copies {
+    uint32_t committed = 0; ///< groups
+    std::vector<Copy> inFlight;
   };
 
   static void runThread(void *emulator);
@@ -66,12 +86,18 @@ private:
   bool completeBarrier();
   void shuffleResults(uint32_t first, uint32_t mask);
   void voteResults(uint32_t first, uint32_t mask);
+  void mmaResults(uint32_t first);
+  void loadMatrixResults(uint32_t first);
+  static const char *nameOf(WarpOp op);
   void reportStuck();
   /// Waits in a warp operation; the result.
   uint64_t waitInWarp(const Thread &posted);
   /// Records the fault of thread `index` and, called by a thread, never returns.
   void faultOf(uint32_t index, const std::string &text);
   [[noreturn]] void stopThread();
+  /// Records an access by thread `index`. Returns what is wrong with it, or an empty text.
+  std::string wrongWith(const void *address, uint32_t bytes, bool isStore, uint32_t index, const char *what);
+  bool isShared(const void *address, uint32_t bytes) const;
   std::string describe(const Thread &thread) const;
   std::string beyond(uint64_t address, uint32_t bytes) const;
 
@@ -80,6 +106,7 @@ private:
   Fibers fibers;
   SharedMemory sharedMemory;
   std::vector<Thread> threads;
+  std::vector<Copies> copies;
   const ingot_rt_launch *current = nullptr;
   uint32_t block[3] = {0, 0, 0}, running = 0, done = 0;
   std::string faultText;

@@ -19,17 +19,27 @@ public:
   void barrier() { ++epoch; }
 
   uint8_t *data() { return memory.data(); }
+  const uint8_t *data() const { return memory.data(); }
   uint32_t size() const { return static_cast<uint32_t>(memory.size()); }
 
   /// Records an access that lies inside. Returns what is wrong with it, or an empty text.
   std::string access(uint32_t offset, uint32_t bytes, bool isStore, uint32_t thread);
 
+  /// A copy by the hardware (cp.async) on behalf of `thread`, which stores at some time between these two calls: nobody
+  /// may touch its bytes in between, and to others it is a store of `thread` at its end. `startCopy` returns what is
+  /// wrong, or an empty text.
+  std::string startCopy(uint32_t offset, uint32_t bytes, uint32_t thread);
+  void endCopy(uint32_t offset, uint32_t bytes, uint32_t thread);
+
 private:
   static constexpr uint32_t nobody = UINT32_MAX, several = UINT32_MAX - 1;
-  /// Epochs start at 1; 0: never.
+  /// Epochs start at 1; 0: never. `copier`: whose copy is in flight.
   struct Byte {
-    uint32_t storeEpoch = 0, storer = nobody, loadEpoch = 0, loader = nobody;
+    uint32_t storeEpoch = 0, storer = nobody, loadEpoch = 0, loader = nobody, copier = nobody;
   };
+
+  /// What is wrong with a store by `thread`, or an empty text.
+  std::string conflict(const Byte &byte, uint32_t offset, uint32_t thread) const;
 
   std::vector<uint8_t> memory;
   std::vector<Byte> shadow;

@@ -4,6 +4,7 @@
 #include "compiler/Conversion/StepArguments.h"
 #include "compiler/Evaluator/Parameters.h"
 #include "device/device.h"
+#include "ingot_rt/emulate.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Parser/Parser.h"
@@ -310,6 +311,11 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   define("ingot_rt_emulate_barrier", reinterpret_cast<void *>(&ingot_rt_emulate_barrier));
   define("ingot_rt_emulate_shuffle", reinterpret_cast<void *>(&ingot_rt_emulate_shuffle));
   define("ingot_rt_emulate_vote", reinterpret_cast<void *>(&ingot_rt_emulate_vote));
+  define("ingot_rt_emulate_mma", reinterpret_cast<void *>(&ingot_rt_emulate_mma));
+  define("ingot_rt_emulate_load_matrix", reinterpret_cast<void *>(&ingot_rt_emulate_load_matrix));
+  define("ingot_rt_emulate_copy", reinterpret_cast<void *>(&ingot_rt_emulate_copy));
+  define("ingot_rt_emulate_copy_commit", reinterpret_cast<void *>(&ingot_rt_emulate_copy_commit));
+  define("ingot_rt_emulate_copy_wait", reinterpret_cast<void *>(&ingot_rt_emulate_copy_wait));
   check(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
   check(jit->addIRModule(llvm::orc::ThreadSafeModule(std::move(llvmModule), std::move(llvmContext))));
   entry = take(jit->lookup(stepSymbol(variant))).toPtr<ingot_rt_step_fn>();

@@ -1,10 +1,15 @@
 // The emulator: every operation against a plain reading of its definition, and every fault that it must report. Kernels
 // are functions of this file, calling what compiled kernels call.
 #include "emulator/emulator.h"
+#include "ingot_rt/emulate.h"
+#include "support/float16.h"
 
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -238,6 +243,146 @@ TEST(Emulator, ConstantsMayBeRead) {
 }
 
 //----------------------------------------------------------------------------------------------------------------------
+// Tensor cores and copies
+//----------------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+float valueOf(uint32_t kind, uint32_t bits) {
+  if (kind == INGOT_RT_MMA_M16N8K8_TF32)
+    return std::bit_cast<float>(bits);
+  return kind == INGOT_RT_MMA_M16N8K16_BF16 ? floatFromBfloat(static_cast<uint16_t>(bits))
+                                            : floatFromHalf(static_cast<uint16_t>(bits));
+}
+
+uint32_t bitsOf(uint32_t kind, float value) {
+  if (kind == INGOT_RT_MMA_M16N8K8_TF32)
+    return std::bit_cast<uint32_t>(value) & ~0x1fffu;
+  return kind == INGOT_RT_MMA_M16N8K16_BF16 ? bfloatFromFloat(value) : halfFromFloat(value);
+}
+
+} // namespace
+
+/// The tables of the PTX ISA, element by element: a_i of the thread with group g = lane / 4 and t = lane % 4 is
+/// A[g + (8 where i is 2, 3, 6 or 7)][2 t + i % 2 + (8 from i = 4 on)], b_i is B[2 t + i % 2 + (8 from i = 2 on)][g],
+/// c_i is C[g + (8 from i = 2 on)][2 t + i % 2]; of tf32, a_i = A[g + (8 for odd i)][t + (4 from i = 2 on)] and
+/// b_i = B[t + 4 i][g].
+TEST(Emulator, ProductsOfFragments) {
+  for (uint32_t kind : {INGOT_RT_MMA_M16N8K16_BF16, INGOT_RT_MMA_M16N8K16_F16, INGOT_RT_MMA_M16N8K8_TF32}) {
+    const bool tf32 = kind == INGOT_RT_MMA_M16N8K8_TF32;
+    const int depth = tf32 ? 8 : 16;
+    std::mt19937 random(kind);
+    auto draw = [&] { return (static_cast<int>(random() % 4001) - 2000) * 0.001f; };
+    float a[16][16] = {}, b[16][8] = {}, c[16][8];
+    for (int m = 0; m < 16; ++m)
+      for (int k = 0; k < depth; ++k)
+        a[m][k] = valueOf(kind, bitsOf(kind, draw()));
+    for (int k = 0; k < depth; ++k)
+      for (float &value : b[k])
+        value = valueOf(kind, bitsOf(kind, draw()));
+    for (auto &row : c)
+      for (float &value : row)
+        value = draw();
+    // Two warps: the second has the same product with its accumulators negated.
+    std::vector<uint32_t> aWords(64 * 4), bWords(64 * 2);
+    std::vector<float> sums(64 * 4);
+    for (int thread = 0; thread < 64; ++thread) {
+      int g = thread % 32 / 4, t = thread % 4;
+      float sign = thread < 32 ? 1.0f : -1.0f;
+      for (int i = 0; i < (tf32 ? 4 : 8); ++i) {
+        bool low = tf32 ? i % 2 == 1 : i == 2 || i == 3 || i == 6 || i == 7;
+        int row = g + (low ? 8 : 0), k = tf32 ? t + (i >= 2 ? 4 : 0) : 2 * t + i % 2 + (i >= 4 ? 8 : 0);
+        aWords[thread * 4 + (tf32 ? i : i / 2)] |= bitsOf(kind, a[row][k]) << (tf32 || i % 2 == 0 ? 0 : 16);
+      }
+      for (int i = 0; i < (tf32 ? 2 : 4); ++i) {
+        int k = tf32 ? t + 4 * i : 2 * t + i % 2 + (i >= 2 ? 8 : 0);
+        bWords[thread * 2 + (tf32 ? i : i / 2)] |= bitsOf(kind, b[k][g]) << (tf32 || i % 2 == 0 ? 0 : 16);
+      }
+      for (int i = 0; i < 4; ++i)
+        sums[thread * 4 + i] = sign * c[g + (i >= 2 ? 8 : 0)][2 * t + i % 2];
+    }
+    Launch run;
+    run.threads = 64;
+    EXPECT_EQ(run.memory(aWords).memory(bWords).memory(sums).value(kind)([](const uint64_t *args) {
+      auto *x = reinterpret_cast<const uint32_t *>(args[0]) + 4 * tid();
+      auto *y = reinterpret_cast<const uint32_t *>(args[1]) + 2 * tid();
+      ingot_rt_emulate_mma(static_cast<uint32_t>(args[3]), x, y, reinterpret_cast<float *>(args[2]) + 4 * tid(), "p");
+    }),
+              "");
+    for (int thread = 0; thread < 64; ++thread)
+      for (int i = 0; i < 4; ++i) {
+        int m = thread % 32 / 4 + (i >= 2 ? 8 : 0), n = 2 * (thread % 4) + i % 2;
+        double expected = (thread < 32 ? 1.0 : -1.0) * c[m][n], magnitude = std::abs(expected);
+        for (int k = 0; k < depth; ++k) {
+          expected += double(a[m][k]) * b[k][n];
+          magnitude += std::abs(double(a[m][k]) * b[k][n]);
+        }
+        EXPECT_NEAR(sums[thread * 4 + i], expected, magnitude * 0x1p-23) << kind << " " << thread << " " << i;
+      }
+  }
+}
+
+TEST(Emulator, LoadsOfMatrices) {
+  for (uint32_t count : {1u, 2u, 4u})
+    for (uint32_t transposed : {0u, 1u}) {
+      std::vector<uint32_t> out(32 * 4);
+      Launch run;
+      run.sharedBytes = 32 * 16;
+      EXPECT_EQ(run.memory(out).value(count).value(transposed)([](const uint64_t *args) {
+        // Thread i writes row i, whose element j is 8 i + j, at place 31 - i.
+        for (uint32_t j = 0; j < 8; ++j)
+          putShared<uint16_t>((31 - tid()) * 8 + j, static_cast<uint16_t>(8 * tid() + j));
+        ingot_rt_emulate_barrier(0, "written");
+        uint32_t registers[4] = {};
+        ingot_rt_emulate_load_matrix(ingot_rt_emulate_shared((31 - tid()) * 16), static_cast<uint32_t>(args[1]),
+                                     static_cast<uint32_t>(args[2]), registers, "rows");
+        for (uint32_t i = 0; i < 4; ++i)
+          put(args[0], 4 * tid() + i, registers[i]);
+      }),
+                "");
+      for (uint32_t t = 0; t < 32; ++t)
+        for (uint32_t i = 0; i < 4; ++i)
+          for (uint32_t half = 0; half < 2; ++half) {
+            // Matrix i has rows 8 i and so on; a thread has a pair of row t / 4, transposed of column t / 4.
+            uint32_t pair = 2 * (t % 4) + half;
+            uint32_t element = transposed ? 8 * (8 * i + pair) + t / 4 : 8 * (8 * i + t / 4) + pair;
+            EXPECT_EQ(out[4 * t + i] >> (16 * half) & 0xffff, i < count ? element : 0)
+                << count << " " << transposed << " " << t << " " << i;
+          }
+    }
+}
+
+TEST(Emulator, CopiesByGroups) {
+  // Three groups of a thread, the last one with 4 bytes of 16; then one more that is waited for alone.
+  std::vector<uint32_t> in(64), out(64);
+  std::iota(in.begin(), in.end(), 1000);
+  Launch run;
+  run.threads = 4;
+  run.sharedBytes = 256;
+  EXPECT_EQ(run.memory(in).memory(out)([](const uint64_t *args) {
+    auto *from = reinterpret_cast<const uint32_t *>(args[0]);
+    for (uint32_t group = 0; group < 3; ++group) {
+      uint32_t at = 16 * group + 4 * tid();
+      ingot_rt_emulate_copy(ingot_rt_emulate_shared(4 * at), from + at, 16, group == 2 ? 4 : 16, "c");
+      ingot_rt_emulate_copy_commit();
+    }
+    ingot_rt_emulate_copy_wait(1);
+    ingot_rt_emulate_barrier(0, "two groups");
+    for (uint32_t i = tid(); i < 32; i += 4)
+      put(args[1], i, getShared<uint32_t>(31 - i));
+    ingot_rt_emulate_copy(ingot_rt_emulate_shared(4 * (48 + tid())), from + 48 + tid(), 4, 4, "c");
+    ingot_rt_emulate_copy_commit();
+    ingot_rt_emulate_copy_wait(0);
+    ingot_rt_emulate_barrier(0, "all groups");
+    for (uint32_t i = 32 + tid(); i < 52; i += 4)
+      put(args[1], i, getShared<uint32_t>(i));
+  }),
+            "");
+  for (uint32_t i = 0; i < 52; ++i)
+    EXPECT_EQ(out[i], i < 32 ? 1031 - i : i < 48 && i % 4 ? 0 : 1000 + i) << i;
+}
+
+//----------------------------------------------------------------------------------------------------------------------
 // Faults
 //----------------------------------------------------------------------------------------------------------------------
 
@@ -434,4 +579,125 @@ TEST(EmulatorFaults, TooManyThreads) {
   Launch run;
   run.threads = 1025;
   expectFault(run([](const uint64_t *) {}), {"expected 1 to 1024 threads", "got 1025"});
+}
+
+namespace {
+
+/// What is said of a kernel that copies 16 bytes for each of 32 threads, does `middle`, waits and meets at a barrier.
+std::string copyAnd(void (*body)(const uint64_t *)) {
+  static std::vector<uint32_t> in(128);
+  Launch run;
+  run.sharedBytes = 512;
+  return run.memory(in)(body);
+}
+
+void copyMine(const uint64_t *args) {
+  ingot_rt_emulate_copy(ingot_rt_emulate_shared(16 * tid()), reinterpret_cast<const uint32_t *>(args[0]) + 4 * tid(),
+                        16, 16, "tile");
+  ingot_rt_emulate_copy_commit();
+}
+
+} // namespace
+
+TEST(EmulatorFaults, CopyThatNobodyWaitedFor) {
+  expectFault(copyAnd([](const uint64_t *args) {
+                copyMine(args);
+                ingot_rt_emulate_barrier(0, "b");
+                getShared<uint32_t>(4 * (tid() ^ 1));
+                ingot_rt_emulate_copy_wait(0);
+              }),
+              {"thread 0", "load of scratch", "byte 16", "a copy of thread 1 is in flight"});
+  // The thread's own, and one of a group that the wait leaves in flight.
+  expectFault(copyAnd([](const uint64_t *args) {
+                copyMine(args);
+                ingot_rt_emulate_copy_wait(1);
+                getShared<uint32_t>(4 * tid());
+              }),
+              {"thread 0", "a copy of thread 0 is in flight"});
+  // A copy that belongs to no group yet.
+  expectFault(copyAnd([](const uint64_t *args) {
+                ingot_rt_emulate_copy(ingot_rt_emulate_shared(16 * tid()), reinterpret_cast<const void *>(args[0]), 16,
+                                      16, "tile");
+                ingot_rt_emulate_copy_wait(0);
+                getShared<uint32_t>(4 * tid());
+              }),
+              {"thread 0", "a copy of thread 0 is in flight"});
+  expectFault(copyAnd(copyMine), {"thread 0", "ends with a copy to byte 0 of shared memory in flight"});
+}
+
+TEST(EmulatorFaults, CopyWithoutABarrier) {
+  expectFault(copyAnd([](const uint64_t *args) {
+                copyMine(args);
+                ingot_rt_emulate_copy_wait(0);
+                getShared<uint32_t>(4 * (tid() & ~1u));
+              }),
+              {"thread 1", "load of scratch", "races with thread 0, which has written byte 0"});
+  // Over what another thread reads.
+  expectFault(copyAnd([](const uint64_t *args) {
+                putShared(4 * tid(), tid());
+                ingot_rt_emulate_barrier(0, "b");
+                getShared<uint32_t>(4 * ((tid() + 1) % 32));
+                copyMine(args);
+                ingot_rt_emulate_copy_wait(0);
+              }),
+              {"thread 1", "copy of tile", "races with thread 0, which has read byte 16"});
+  expectFault(copyAnd([](const uint64_t *args) {
+                copyMine(args);
+                ingot_rt_emulate_copy(ingot_rt_emulate_shared(16 * (tid() / 2)),
+                                      reinterpret_cast<const void *>(args[0]), 16, 16, "other");
+              }),
+              {"copy of other", "in flight"});
+}
+
+TEST(EmulatorFaults, CopyOfOtherMemory) {
+  auto copy = [](uint32_t to, uint64_t from, uint32_t bytes) {
+    ingot_rt_emulate_copy(ingot_rt_emulate_shared(to), reinterpret_cast<const void *>(from), bytes, bytes, "tile");
+  };
+  static auto copyTo = copy;
+  expectFault(copyAnd([](const uint64_t *args) { copyTo(504, args[0], 16); }),
+              {"copy of tile", "outside shared memory, which has 512"});
+  expectFault(copyAnd([](const uint64_t *args) { copyTo(8, args[0], 16); }), {"not a multiple of 16"});
+  expectFault(copyAnd([](const uint64_t *args) { copyTo(16, args[0] + 4, 16); }), {"not a multiple of 16"});
+  expectFault(copyAnd([](const uint64_t *args) { copyTo(16, args[0] + 512, 16); }),
+              {"load of tile", "bytes 512 to 515 of first, which has 512"});
+}
+
+TEST(EmulatorFaults, ProductsThatNotAllReach) {
+  Launch run;
+  auto product = [](uint32_t kind, uint32_t word, const char *what) {
+    uint32_t a[4] = {word, word, word, word}, b[2] = {word, word};
+    float sums[4] = {};
+    ingot_rt_emulate_mma(kind, a, b, sums, what);
+  };
+  static auto multiply = product;
+  expectFault(run([](const uint64_t *) {
+                if (tid() != 9)
+                  multiply(INGOT_RT_MMA_M16N8K16_F16, 0, "product");
+              }),
+              {"waits in a mma of lanes 0xffffffff (product)", "thread 9 has ended"});
+  expectFault(run([](const uint64_t *) { multiply(INGOT_RT_MMA_M16N8K16_F16, 0, tid() < 16 ? "here" : "there"); }),
+              {"(here)", "(there)"});
+  expectFault(run([](const uint64_t *) { multiply(INGOT_RT_MMA_M16N8K8_TF32, 0x3f801000, "product"); }),
+              {"(product)", "0x3f801000, which is no tf32"});
+}
+
+TEST(EmulatorFaults, RowsOfMatrices) {
+  Launch run;
+  run.sharedBytes = 512;
+  auto load = [](uint32_t at) {
+    uint32_t registers[4];
+    ingot_rt_emulate_load_matrix(ingot_rt_emulate_shared(at), 4, 0, registers, "rows");
+  };
+  static auto loadFrom = load;
+  expectFault(run([](const uint64_t *) { loadFrom(16 * tid()); }),
+              {"thread 0", "load of rows", "which no thread of the block has written"});
+  expectFault(run([](const uint64_t *) { loadFrom(16 * tid() + (tid() == 13 ? 8 : 0)); }),
+              {"thread 13", "(rows)", "row 5", "not 16 aligned bytes"});
+  expectFault(run([](const uint64_t *) { loadFrom(16 * (tid() + 1)); }), {"thread 31", "row 7"});
+  expectFault(run([](const uint64_t *) {
+                for (uint32_t j = 0; j < 4; ++j)
+                  putShared(4 * tid() + j, tid());
+                loadFrom(16 * tid());
+              }),
+              {"load of rows", "races with thread"});
 }
