@@ -114,6 +114,12 @@ LogicalResult HostEmitter::emitLinear(LinearOp op) {
   linear.n = e.c(features(op.getResult()));
   linear.k = e.c(features(op.getInput()));
   linear.rows = rowsOf(op.getInput());
+  const uint64_t k = features(op.getInput());
+  const uint64_t length = ingot_rt_segment_length(k, linear.segmented ? INGOT_RT_K_SEGMENTS : 1);
+  linear.partialStep = length % 32 != 0 || k % length % 32 != 0;
+  if (placeOf(op.getInput()).column % 4 != 0)
+    return op.emitOpError("expected an input that starts at a multiple of 4 features of what it is a part of, got ")
+           << placeOf(op.getInput()).column;
   kernels.linear(e, linear);
   if (!placeOf(op.getResult()).logits)
     return success();

@@ -45,8 +45,8 @@ def ConvertIngotToGPUPass : Pass<"convert-ingot-to-gpu", "::mlir::ModuleOp"> {
     private `@launch_<kernel>`, which calls the callback of ingot_rt_step_args. With `random` there is a kernel for each
     layout and type of the parameters that fills them with random weights, launched by the runtime.
 
-    Numerics: every sum has one order, the same for one row and for many; products are exact fused multiply-adds in
-    f32, 16-bit weights are widened in registers.
+    Numerics: every sum has one order, the same for one row and for many; products are exact and added in f32, by fused
+    multiply-adds or, with 16-bit weights, by tensor cores on activations in three parts.
   }];
   let options = [
     Option<"name", "name", "std::string", "\"cuda\"", "name of the nested module: cuda or cuda-emulated">,

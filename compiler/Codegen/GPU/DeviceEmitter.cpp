@@ -66,6 +66,20 @@ DeviceMemory DeviceEmitter::shared(StringRef name, Type element, int64_t count) 
   return {kernel.addWorkgroupAttribution(type, NameLoc::get(getStringAttr(name))), Type(), name.str()};
 }
 
+DeviceMemory DeviceEmitter::sharedTile(StringRef name, Type element, int64_t count) {
+  static constexpr auto sharedSpace = static_cast<unsigned>(NVVM::NVVMMemorySpace::Shared);
+  std::string symbol = (kernel.getName() + "_" + name).str();
+  llvm::replace(symbol, ' ', '_');
+  {
+    OpBuilder::InsertionGuard guard(*this);
+    setInsertionPointToStart(kernel->getParentOfType<mlir::gpu::GPUModuleOp>().getBody());
+    LLVM::GlobalOp::create(*this, LLVM::LLVMArrayType::get(element, count), /*isConstant=*/false,
+                           LLVM::Linkage::Internal, symbol, Attribute(), /*alignment=*/16, sharedSpace);
+  }
+  auto pointer = LLVM::LLVMPointerType::get(getContext(), sharedSpace);
+  return {LLVM::AddressOfOp::create(*this, pointer, symbol), element, name.str()};
+}
+
 DeviceMemory DeviceEmitter::constants(StringRef name, ArrayRef<float> values) {
   static constexpr auto constantSpace = static_cast<unsigned>(NVVM::NVVMMemorySpace::Constant);
   std::string symbol = (kernel.getName() + "_" + name).str();
@@ -101,6 +115,39 @@ void DeviceEmitter::store(Value value, const DeviceMemory &memory, Ix at) {
     memref::StoreOp::create(*this, value, memory.memory, ValueRange{at.value});
   else
     LLVM::StoreOp::create(*this, value, address(memory, at));
+}
+
+Value DeviceEmitter::loadAs(Type type, const DeviceMemory &memory, Ix at) {
+  Named named(*this, memory.name);
+  return LLVM::LoadOp::create(*this, type, address(memory, at));
+}
+
+void DeviceEmitter::copyAsync(const DeviceMemory &to, Ix toAt, const DeviceMemory &from, Ix fromAt, int64_t bytes,
+                              Value sourceBytes) {
+  Named named(*this, from.name);
+  // Past L1, which only copies of 16 bytes may.
+  auto cache = bytes == 16 ? NVVM::LoadCacheModifierKind::CG : NVVM::LoadCacheModifierKind::CA;
+  NVVM::CpAsyncOp::create(*this, address(to, toAt), address(from, fromAt), static_cast<uint32_t>(bytes), cache,
+                          sourceBytes);
+}
+
+void DeviceEmitter::commitCopies() { NVVM::CpAsyncCommitGroupOp::create(*this); }
+
+void DeviceEmitter::waitForCopies(int64_t pending) {
+  NVVM::CpAsyncWaitGroupOp::create(*this, static_cast<uint32_t>(pending));
+}
+
+SmallVector<Value> DeviceEmitter::mma(Multiplicand type, ArrayRef<Value> a, ArrayRef<Value> b, ArrayRef<Value> c) {
+  Named named(*this, "product");
+  auto result = LLVM::LLVMStructType::getLiteral(getContext(), SmallVector<Type>(4, getF32Type()));
+  const int64_t shape[] = {16, 8, type == Multiplicand::TF32 ? 8 : 16};
+  auto ptx = type == Multiplicand::TF32 ? NVVM::MMATypes::tf32 : NVVM::MMATypes::bf16;
+  Value sums = NVVM::MmaOp::create(*this, result, a, b, c, shape, std::nullopt, std::nullopt, std::array{ptx, ptx},
+                                   std::array{NVVM::MMALayout::row, NVVM::MMALayout::col});
+  SmallVector<Value> values;
+  for (int64_t i = 0; i < 4; ++i)
+    values.push_back(LLVM::ExtractValueOp::create(*this, sums, ArrayRef<int64_t>{i}));
+  return values;
 }
 
 Value DeviceEmitter::either(Value condition, function_ref<Value()> then, function_ref<Value()> otherwise) {

@@ -18,9 +18,12 @@ namespace ingot::gpu {
 using cpu::IndexRange;
 using cpu::Ix;
 
-/// Threads in a block of every kernel: four warps.
+/// Threads in a block of every kernel that asks for no other number: four warps.
 inline constexpr int64_t blockThreads = 128;
 inline constexpr int64_t warpThreads = 32;
+
+/// What tensor cores multiply.
+enum class Multiplicand { BF16, TF32 };
 
 /// Memory that a kernel reads and writes: an address in global or constant memory with the type of what lies there, or
 /// a memref in shared memory. The name stands in the locations of all accesses, and so in what the emulator reports.
@@ -54,10 +57,31 @@ public:
   // Memory. Positions are in elements.
   /// `count` elements of the block's shared memory; undefined until written.
   DeviceMemory shared(llvm::StringRef name, mlir::Type element, int64_t count);
+  /// The same for what vectors and copies go to: an address, aligned to 16 bytes.
+  DeviceMemory sharedTile(llvm::StringRef name, mlir::Type element, int64_t count);
   /// A table in constant memory.
   DeviceMemory constants(llvm::StringRef name, llvm::ArrayRef<float> values);
   mlir::Value load(const DeviceMemory &memory, Ix at);
   void store(mlir::Value value, const DeviceMemory &memory, Ix at);
+  /// What lies at an element, as a value of another type, to whose size it is aligned. Not of `shared`.
+  mlir::Value loadAs(mlir::Type type, const DeviceMemory &memory, Ix at);
+
+  // Copies from global memory to shared memory that go on by themselves (cp.async).
+  /// `bytes`: 8 or 16, to which both places are aligned; with `sourceBytes`, an i32, only so many are read and the
+  /// others become zero.
+  void copyAsync(const DeviceMemory &to, Ix toAt, const DeviceMemory &from, Ix fromAt, int64_t bytes,
+                 mlir::Value sourceBytes = {});
+  /// Closes the thread's group of copies.
+  void commitCopies();
+  /// Until no groups of the thread but the `pending` latest ones are on their way. Others see them behind a barrier.
+  void waitForCopies(int64_t pending);
+
+  /// A product of fragments of a warp's threads (mma.sync): the sums `c` plus A B. m16n8k16 of bf16, pairs of which are
+  /// the words of `a` (4) and `b` (2), or m16n8k8 of tf32, each in a word.
+  llvm::SmallVector<mlir::Value> mma(Multiplicand type, llvm::ArrayRef<mlir::Value> a, llvm::ArrayRef<mlir::Value> b,
+                                     llvm::ArrayRef<mlir::Value> c);
+
+  Ix bitXor(Ix a, Ix b) { return ix(createOrFold<mlir::arith::XOrIOp>(a.value, b.value)); }
 
   /// What one of two branches computes.
   mlir::Value either(mlir::Value condition, llvm::function_ref<mlir::Value()> then,

@@ -17,8 +17,8 @@ using namespace mlir;
 namespace ingot::gpu {
 
 /// Emits a kernel, and the constant of the host's module that describes it, which is empty until the kernel is code.
-void DeviceKernels::emitKernel(StringRef name, ArrayRef<Parameter> parameters,
-                               function_ref<void(DeviceEmitter &)> body) {
+void DeviceKernels::emitKernel(StringRef name, ArrayRef<Parameter> parameters, function_ref<void(DeviceEmitter &)> body,
+                               int64_t threads) {
   MLIRContext *context = device.getContext();
   OpBuilder builder = OpBuilder::atBlockEnd(device.getBody());
   auto global = LLVM::LLVMPointerType::get(context, static_cast<unsigned>(NVVM::NVVMMemorySpace::Global));
@@ -32,7 +32,7 @@ void DeviceKernels::emitKernel(StringRef name, ArrayRef<Parameter> parameters,
                                              builder.getFunctionType(types, {}));
   kernel->setAttr(mlir::gpu::GPUDialect::getKernelFuncAttrName(), builder.getUnitAttr());
   kernel->setAttr(argumentNamesAttrName, builder.getArrayAttr(names));
-  kernel.setKnownBlockSize(ArrayRef<int32_t>{static_cast<int32_t>(blockThreads), 1, 1});
+  kernel.setKnownBlockSize(ArrayRef<int32_t>{static_cast<int32_t>(threads), 1, 1});
   DeviceEmitter e(kernel);
   for (auto [parameter, value] : llvm::zip(parameters, kernel.getArguments())) {
     if (parameter.isMemory)
@@ -95,7 +95,7 @@ void DeviceKernels::emitLaunch(cpu::Emitter &e, StringRef name, ArrayRef<Argumen
 }
 
 void DeviceKernels::launch(cpu::Emitter &e, StringRef name, ArrayRef<Argument> arguments, ArrayRef<Ix> grid,
-                           function_ref<void(DeviceEmitter &)> body) {
+                           function_ref<void(DeviceEmitter &)> body, int64_t threads) {
   SmallVector<Value> operands = {context.launch, context.context, context.op, context.layer};
   for (size_t i = 0; i < 3; ++i)
     operands.push_back(i < grid.size() ? grid[i].value : e.c(1).value);
@@ -113,7 +113,7 @@ void DeviceKernels::launch(cpu::Emitter &e, StringRef name, ArrayRef<Argument> a
       bool isMemory = static_cast<bool>(argument.count.value);
       parameters.push_back({argument.name, isMemory ? cast<MemRefType>(type).getElementType() : type, isMemory});
     }
-    emitKernel(name, parameters, body);
+    emitKernel(name, parameters, body, threads);
     cpu::Emitter outer(e.getLoc(), host.getContext());
     outer.setInsertionPointToEnd(host.getBody());
     function = func::FuncOp::create(outer, launchName, e.getFunctionType(TypeRange(ValueRange(operands)), {}));

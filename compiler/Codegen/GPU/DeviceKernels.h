@@ -66,6 +66,8 @@ struct DeviceRotary {
 
 /// A product: result = input W^T (+ bias) (gated) (+ residual).
 struct DeviceLinear : cpu::LinearWeights {
+  /// K, or a segment of it, is no whole number of steps of 32.
+  bool partialStep = false;
   DeviceRows input, result;
   HostMemory weights;
   std::optional<HostMemory> bias;
@@ -137,11 +139,16 @@ private:
     Argument(llvm::StringRef name, Ix value) : name(name), value(value) {}
   };
 
-  /// Launches kernel `name` on a grid; `body` makes it the first time.
+  /// Launches kernel `name` on a grid of blocks of `threads`; `body` makes it the first time.
   void launch(cpu::Emitter &e, llvm::StringRef name, llvm::ArrayRef<Argument> arguments, llvm::ArrayRef<Ix> grid,
-              llvm::function_ref<void(DeviceEmitter &)> body);
+              llvm::function_ref<void(DeviceEmitter &)> body, int64_t threads = blockThreads);
   void emitKernel(llvm::StringRef name, llvm::ArrayRef<Parameter> parameters,
-                  llvm::function_ref<void(DeviceEmitter &)> body);
+                  llvm::function_ref<void(DeviceEmitter &)> body, int64_t threads = blockThreads);
+  /// Of f32 weights, and of 16-bit weights on tensor cores: the kernels are `name` and what distinguishes them.
+  void plainLinear(cpu::Emitter &e, const DeviceLinear &linear, llvm::ArrayRef<Argument> arguments,
+                   const std::string &name);
+  void tensorLinear(cpu::Emitter &e, const DeviceLinear &linear, llvm::ArrayRef<Argument> arguments,
+                    const std::string &name);
   void emitLaunch(cpu::Emitter &e, llvm::StringRef name, llvm::ArrayRef<Argument> arguments, mlir::ValueRange inner);
   static void append(llvm::SmallVectorImpl<Argument> &arguments, llvm::StringRef name, llvm::StringRef stride,
                      DeviceRows rows) {

@@ -1,14 +1,11 @@
 //===- Linear.cpp - Products with packed weights ------------------------------------------------------------------===//
 //
-// A block computes one unit of features (a panel of 16, or the two panels of a pair) for a tile of rows. Its 128
-// threads are 16 features times 8 slices of K: a slice is a segment of K where the weights are cut into segments, else
-// every eighth element (or pair of elements, as they lie). A thread's sum is one chain of fused multiply-adds over its
-// slice in ascending order, for every row of the tile, with one load of the weight for all of them; the eight slices
-// meet in shared memory and are added by the tree ((0+1)+(2+3))+((4+5)+(6+7)).
-//
-// The order of a row's sum is thereby the same in tiles of one row and of eight. `slices`, which walks over K, is all
-// that knows how products are made: fragments for tensor cores take its place with the same shape of result, [slice]
-// [panel][row][feature] in shared memory.
+// Of f32 weights; those of 16 bits go to tensor cores (TensorLinear.cpp). A block computes one unit of features (a
+// panel of 16, or the two panels of a pair) for a tile of rows. Its 128 threads are 16 features times 8 slices of K: a
+// slice is a segment of K where the weights are cut into segments, else every eighth element. A thread's sum is one
+// chain of fused multiply-adds over its slice in ascending order, for every row of the tile, with one load of the
+// weight for all of them; the eight slices meet in shared memory and are added by the tree ((0+1)+(2+3))+((4+5)+(6+7)).
+// The order of a row's sum is thereby the same in tiles of one row and of eight.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -35,7 +32,6 @@ struct LinearKernel {
   DeviceMemory partials = {};
 
   int64_t panels() const { return shape.gated ? 2 : 1; }
-  int64_t group() const { return shape.element.isBF16() ? 2 : 1; }
 
   /// Where slice `slice`'s sums of panel `panel` and row `row` of the tile lie among the partial sums.
   Ix partialAt(Ix slice, int64_t panel, Ix row) { return ((slice * panels() + panel) * tileRows + row) * lanes; }
@@ -55,40 +51,25 @@ void LinearKernel::slices(Ix unit, Ix firstRow) {
     extent = d.min(k - start, length);
     begin = d.c(0);
   }
-  Ix padded = extent.roundUp(group()), features = d.index("n").roundUp(lanes) * panels();
+  Ix features = d.index("n").roundUp(lanes) * panels();
   SmallVector<Ix> weightStart, inputStart;
   for (int64_t p = 0; p < panels(); ++p)
-    weightStart.push_back(features * start.roundUp(group()) + (unit * panels() + p) * lanes * padded +
-                          feature * group());
+    weightStart.push_back(features * start + (unit * panels() + p) * lanes * extent + feature);
   // Rows beyond the last repeat it; nobody stores their sums.
   for (int64_t r = 0; r < tileRows; ++r)
     inputStart.push_back(d.min(firstRow + r, d.index("rows") - 1) * d.index("input_stride") + start);
   SmallVector<Value> sums(panels() * tileRows, d.f32(0));
-  auto oneGroup = [&](Ix g, ValueRange before) {
-    SmallVector<Value> after(before);
-    for (int64_t j = 0; j < group(); ++j) {
-      Ix at = g * group() + j;
-      SmallVector<Value> weights;
+  sums = d.loop(begin, extent, shape.segmented ? 1 : sliceCount, sums, [&](Ix at, ValueRange before) {
+    SmallVector<Value> after(before), weights;
+    for (int64_t p = 0; p < panels(); ++p)
+      weights.push_back(d.load(d.memory("weights"), weightStart[p] + at * lanes));
+    for (int64_t r = 0; r < tileRows; ++r) {
+      Value x = d.load(d.memory("input"), inputStart[r] + at);
       for (int64_t p = 0; p < panels(); ++p)
-        weights.push_back(cpu::emitWiden(d, d.load(d.memory("weights"), weightStart[p] + g * (lanes * group()) + j)));
-      for (int64_t r = 0; r < tileRows; ++r) {
-        Value x;
-        if (shape.oddK && j == 1) {
-          // The last pair's second element is padding: a zero, not what lies behind the row.
-          Value inside = at < extent;
-          x = d.load(d.memory("input"), inputStart[r] + d.select(inside, at, at - 1));
-          x = d.choose(inside, x, d.f32(0));
-        } else {
-          x = d.load(d.memory("input"), inputStart[r] + at);
-        }
-        for (int64_t p = 0; p < panels(); ++p)
-          after[p * tileRows + r] = d.fma(x, weights[p], after[p * tileRows + r]);
-      }
+        after[p * tileRows + r] = d.fma(x, weights[p], after[p * tileRows + r]);
     }
     return after;
-  };
-  Ix groups = padded / group();
-  sums = shape.segmented ? d.loop(begin, groups, 1, sums, oneGroup) : d.loop(begin, groups, sliceCount, sums, oneGroup);
+  });
   for (int64_t p = 0; p < panels(); ++p)
     for (int64_t r = 0; r < tileRows; ++r)
       d.store(sums[p * tileRows + r], partials, partialAt(slice, p, d.c(r)) + feature);
@@ -145,12 +126,22 @@ void DeviceKernels::linear(cpu::Emitter &e, const DeviceLinear &linear) {
   arguments.emplace_back("k", linear.k);
   arguments.emplace_back("rows", linear.rows);
   std::string name = "linear_";
+  const bool tensor = !linear.element.isF32();
   llvm::raw_string_ostream(name) << linear.element << (linear.segmented ? "_segments" : "")
-                                 << (linear.oddK ? "_odd" : "") << (linear.gated ? "_gated_silu" : "")
-                                 << (linear.bias ? "_bias" : "") << (linear.residual ? "_residual" : "") << "_rows";
+                                 << (tensor && linear.partialStep ? "_partial" : "")
+                                 << (linear.gated ? "_gated_silu" : "") << (linear.bias ? "_bias" : "")
+                                 << (linear.residual ? "_residual" : "");
+  if (tensor)
+    tensorLinear(e, linear, arguments, name);
+  else
+    plainLinear(e, linear, arguments, name);
+}
+
+void DeviceKernels::plainLinear(cpu::Emitter &e, const DeviceLinear &linear, ArrayRef<Argument> arguments,
+                                const std::string &name) {
   Ix units = (linear.n + (lanes - 1)) / lanes;
   auto launchTiles = [&](int64_t tileRows) {
-    launch(e, name + std::to_string(tileRows), arguments, {units, (linear.rows + (tileRows - 1)) / tileRows},
+    launch(e, name + "_rows" + std::to_string(tileRows), arguments, {units, (linear.rows + (tileRows - 1)) / tileRows},
            [&](DeviceEmitter &d) {
              LinearKernel{d, linear, tileRows, linear.bias.has_value(), linear.residual.has_value()}.emit();
            });

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "payload/payload.h"
 #include "pool/pool.h"
@@ -24,6 +25,16 @@ struct Case {
 
 std::ostream &operator<<(std::ostream &os, const Case &c) { return os << c.name; }
 
+/// A shape whose every K is a whole number of steps of 32 in each of eight segments.
+void wholeSteps(DecoderShape &shape) {
+  shape.hidden = 256;
+  shape.heads = 8;
+  shape.kvHeads = 2;
+  shape.headDim = 32;
+  shape.intermediate = 512;
+  shape.runs = {1};
+}
+
 /// Each storage type of weights and of the cache, then a case for each thing that kernels are specialised for.
 std::vector<Case> allCases() {
   std::vector<Case> cases;
@@ -40,6 +51,20 @@ std::vector<Case> allCases() {
     change(shape);
     cases.push_back({name, shape, fuse, tokens});
   };
+  // Slices of K, and segments, of whole steps of 32; then a K that is odd.
+  for (const char *weights : {"bf16", "f16"}) {
+    add((std::string("whole_steps_") + weights).c_str(), [&](DecoderShape &s) {
+      wholeSteps(s);
+      s.weights = weights;
+      s.bias = true;
+    });
+    add((std::string("odd_features_") + weights).c_str(), [&](DecoderShape &s) {
+      s.weights = weights;
+      s.hidden = 45;
+      s.intermediate = 77;
+      s.vocab = 65;
+    });
+  }
   add("unfused", [](DecoderShape &s) { s.interleaved = true; }, 70, false);
   add("unfused_normed", [](DecoderShape &s) { s.qkNorm = true; }, 70, false);
   add("window", [](DecoderShape &s) { s.window = 20; }, 140);
@@ -285,11 +310,14 @@ DecoderShape faultyShape() {
 }
 
 /// What the emulator says of a step with changed kernels.
-std::string faultOf(std::function<void(mlir::ModuleOp)> sabotage) {
+std::string faultOf(std::function<void(mlir::ModuleOp)> sabotage, const DecoderShape &shape = faultyShape()) {
   Build build = emulated();
   build.sabotage = std::move(sabotage);
-  CompiledModel model(decoderText(faultyShape()), build);
-  model.argmax({{0, someTokens(80, faultyShape().vocab, 3)}});
+  CompiledModel model(decoderText(shape), build);
+  // Products of many rows, then of few.
+  model.argmax({{0, someTokens(80, shape.vocab, 3)}});
+  if (model.fault.empty())
+    model.argmax({{0, someTokens(3, shape.vocab, 4)}});
   return model.fault;
 }
 
@@ -306,9 +334,6 @@ TEST(PlantedFaults, MissingBarrier) {
   size_t found = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const std::string &kernel = kernels[i];
-    // Of a linear, tiles of one row are for steps of one row, which this is not.
-    if (kernel.ends_with("_rows1"))
-      continue;
     ++found;
     std::string fault = faultOf([&](mlir::ModuleOp module) { allOf<mlir::gpu::BarrierOp>(module)[i].erase(); });
     EXPECT_NE(fault.find("kernel " + kernel), std::string::npos) << i << " " << kernel << ": " << fault;
@@ -319,22 +344,101 @@ TEST(PlantedFaults, MissingBarrier) {
 
 // The loops of a kernel go one too far.
 TEST(PlantedFaults, OffByOneBound) {
+  DecoderShape whole = faultyShape();
+  wholeSteps(whole); // of the rest of a step nothing is read, whatever the bound
   for (const char *kernel :
-       {"rms_norm", "add_rms_norm", "embedding", "linear", "rope_append", "select_rows", "argmax"}) {
-    std::string fault = faultOf([&](mlir::ModuleOp module) {
+       {"rms_norm", "add_rms_norm", "embedding", "few_rows", "rope_append", "select_rows", "argmax"}) {
+    auto oneMore = [&](mlir::ModuleOp module) {
       for (auto loop : allOf<mlir::scf::ForOp>(module)) {
         std::string name = kernelOf(loop);
-        if (name.find(kernel) == std::string::npos || name.ends_with("_rows1"))
+        if (name.find(kernel) == std::string::npos)
           continue;
         mlir::OpBuilder builder(loop);
         mlir::Value one = mlir::arith::ConstantIndexOp::create(builder, loop.getLoc(), 1);
         mlir::Value more = mlir::arith::AddIOp::create(builder, loop.getLoc(), loop.getUpperBound(), one);
         loop.setUpperBound(more);
       }
-    });
+    };
+    std::string fault = faultOf(oneMore, whole);
     EXPECT_NE(fault.find(kernel), std::string::npos) << kernel << ": " << fault;
-    EXPECT_NE(fault.find(", which has "), std::string::npos) << kernel << ": " << fault;
+    // A product of few rows reads what was copied, which is not more.
+    const char *what = std::string(kernel) == "few_rows" ? "which no thread of the block has written" : ", which has ";
+    EXPECT_NE(fault.find(what), std::string::npos) << kernel << ": " << fault;
   }
+}
+
+// Tiles that are read before their copies are waited for, not at all or one group too late.
+TEST(PlantedFaults, MissingWaitForCopies) {
+  for (const char *kernel : {"many_rows", "few_rows"})
+    for (bool late : {false, true}) {
+      std::string fault = faultOf([&](mlir::ModuleOp module) {
+        for (auto wait : allOf<mlir::NVVM::CpAsyncWaitGroupOp>(module)) {
+          if (!kernelOf(wait).ends_with(kernel))
+            continue;
+          if (late)
+            wait.setN(wait.getN() + 1);
+          else
+            wait.erase();
+        }
+      });
+      EXPECT_NE(fault.find(kernel), std::string::npos) << fault;
+      EXPECT_NE(fault.find("is in flight"), std::string::npos) << fault;
+    }
+}
+
+// One copy more than is waited for.
+TEST(PlantedFaults, CopyThatNobodyReads) {
+  std::string fault = faultOf([](mlir::ModuleOp module) {
+    using mlir::arith::CmpIPredicate;
+    for (auto copy : allOf<mlir::NVVM::CpAsyncOp>(module)) {
+      auto branch = copy->getParentOfType<mlir::scf::IfOp>();
+      auto condition = branch.getCondition().getDefiningOp<mlir::arith::CmpIOp>();
+      if (!kernelOf(copy).ends_with("few_rows") || !condition)
+        continue;
+      if (condition.getPredicate() == CmpIPredicate::slt)
+        condition.setPredicate(CmpIPredicate::sle);
+      else if (condition.getPredicate() == CmpIPredicate::sgt)
+        condition.setPredicate(CmpIPredicate::sge);
+    }
+  });
+  EXPECT_NE(fault.find("few_rows"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("ends with a copy to byte"), std::string::npos) << fault;
+}
+
+// A copy to the stage that other warps still read.
+TEST(PlantedFaults, CopyOverATileThatIsRead) {
+  std::string fault = faultOf([](mlir::ModuleOp module) {
+    for (auto remainder : allOf<mlir::arith::RemUIOp>(module)) {
+      // (number + 2) % 3 becomes number % 3, the stage that is being read.
+      auto sum = remainder.getLhs().getDefiningOp<mlir::arith::AddIOp>();
+      auto three = remainder.getRhs().getDefiningOp<mlir::arith::ConstantIndexOp>();
+      if (kernelOf(remainder).ends_with("many_rows") && sum && three && three.value() == 3)
+        remainder.getLhsMutable().assign(sum.getLhs());
+    }
+  });
+  EXPECT_NE(fault.find("many_rows"), std::string::npos) << fault;
+  EXPECT_NE(fault.find("is in flight"), std::string::npos) << fault;
+}
+
+// A product that one lane of a warp leaves out.
+TEST(PlantedFaults, ProductWithoutALane) {
+  std::string fault = faultOf([](mlir::ModuleOp module) {
+    auto product = allOf<mlir::NVVM::MmaOp>(module).front();
+    mlir::OpBuilder builder(product);
+    mlir::Location loc = product.getLoc();
+    mlir::Value thread = mlir::gpu::ThreadIdOp::create(builder, loc, mlir::gpu::Dimension::x);
+    mlir::Value ninth = mlir::arith::ConstantIndexOp::create(builder, loc, 9);
+    mlir::Value others = mlir::arith::CmpIOp::create(builder, loc, mlir::arith::CmpIPredicate::ne, thread, ninth);
+    mlir::Value none = mlir::LLVM::UndefOp::create(builder, loc, product.getType());
+    auto branch = mlir::scf::IfOp::create(builder, loc, product.getType(), others, /*withElseRegion=*/true);
+    product.getResult().replaceAllUsesWith(branch.getResult(0));
+    product->moveBefore(branch.thenBlock(), branch.thenBlock()->end());
+    builder.setInsertionPointToEnd(branch.thenBlock());
+    mlir::scf::YieldOp::create(builder, loc, product.getResult());
+    builder.setInsertionPointToEnd(branch.elseBlock());
+    mlir::scf::YieldOp::create(builder, loc, none);
+  });
+  EXPECT_NE(fault.find("waits in a mma of lanes 0xffffffff (product), but thread 9 "), std::string::npos) << fault;
 }
 
 // A shuffle whose mask holds half of the warp that runs it.
