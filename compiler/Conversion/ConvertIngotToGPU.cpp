@@ -243,9 +243,22 @@ struct ConvertIngotToGPU : ingot::impl::ConvertIngotToGPUPassBase<ConvertIngotTo
 };
 } // namespace
 
+/// Emits an error for what the kernels do not read yet.
+static LogicalResult checkStorage(const StepPlan &plan) {
+  ModuleOp module = plan.module;
+  if (plan.cache.getElementType().isInteger(8))
+    return module.emitError("a GPU's kernels have no int8 cache yet; expected --kv-dtype=f32, bf16 or f16");
+  for (auto parameter : module.getOps<ParameterOp>())
+    if (isa<QuantizedType>(parameter.getTensorType().getElementType()))
+      return parameter.emitError(
+                 "a GPU's kernels have no quantized weights yet; expected --dtype=f32, bf16 or f16, got ")
+             << parameter.getTensorType();
+  return success();
+}
+
 void ConvertIngotToGPU::runOnOperation() {
   FailureOr<StepPlan> plan = planStep(getOperation());
-  if (failed(plan))
+  if (failed(plan) || failed(checkStorage(*plan)))
     return signalPassFailure();
   OpBuilder builder = OpBuilder::atBlockEnd(getOperation().getBody());
   Location loc = getOperation().getLoc();

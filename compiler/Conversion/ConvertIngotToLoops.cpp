@@ -49,8 +49,8 @@ struct ModelPlan : StepPlan {
 /// Emits one variant's functions.
 class VariantEmitter {
 public:
-  VariantEmitter(const ModelPlan &plan, ModuleOp module, VectorUnit unit)
-      : plan(plan), module(module), kernels(module, unit, plan.largestK, plan.maxContext),
+  VariantEmitter(const ModelPlan &plan, ModuleOp module, VectorUnit unit, DotUnit dots)
+      : plan(plan), module(module), kernels(module, unit, dots, plan.largestK, plan.maxContext),
         attention(plan.naive ? createNaiveAttention() : createTiledAttention()) {}
 
   /// Reserves scratch memory for every op; returns the bytes that a worker needs.
@@ -244,8 +244,14 @@ LogicalResult FunctionEmitter::emitLinear(LinearOp op) {
   operands.k = e.c(features(op.getInput()));
   operands.rows = rowsOf(op.getInput());
   operands.result = rows(op.getResult());
+  auto emitShape = [&](const LinearShape &which) {
+    if (which.quantized)
+      kernels.quantizedLinear(e, which, operands, self());
+    else
+      kernels.linear(e, which, operands, self());
+  };
   if (!placeOf(op.getResult()).logits) {
-    kernels.linear(e, shape, operands, self());
+    emitShape(shape);
     return success();
   }
   operands.argmax = argument("argmax");
@@ -253,9 +259,7 @@ LogicalResult FunctionEmitter::emitLinear(LinearOp op) {
   Value largestOnly = arith::CmpIOp::create(e, arith::CmpIPredicate::eq, argument("output"), e.i32(INGOT_RT_ARGMAX));
   LinearShape argmax = shape;
   argmax.argmax = true;
-  e.when(
-      largestOnly, [&] { kernels.linear(e, argmax, operands, self()); },
-      [&] { kernels.linear(e, shape, operands, self()); });
+  e.when(largestOnly, [&] { emitShape(argmax); }, [&] { emitShape(shape); });
   return success();
 }
 
@@ -263,6 +267,11 @@ void FunctionEmitter::emitEmbedding(EmbeddingOp op) {
   auto type = cast<RankedTensorType>(op.getTable().getType());
   auto packed = dyn_cast_or_null<PackedAttr>(type.getEncoding());
   bool panels = packed && packed.getLayout() != Layout::Rows;
+  if (auto quantized = dyn_cast<QuantizedType>(type.getElementType())) {
+    kernels.quantizedEmbedding(e, batch(), weight(op.getTable()), quantized.getKind(), rows(op.getResult()),
+                               e.c(features(op.getResult())), self());
+    return;
+  }
   kernels.embedding(e, batch(), weight(op.getTable()), type.getElementType(), panels, rows(op.getResult()),
                     e.c(features(op.getResult())), self());
 }
@@ -427,8 +436,12 @@ void ConvertIngotToLoops::runOnOperation() {
     OpBuilder builder(&getContext());
     builder.setInsertionPointToEnd(getOperation().getBody());
     auto nested = ModuleOp::create(builder, getOperation().getLoc(), name);
-    VectorUnit unit = vectorUnitOf(tilesOf.empty() ? name : tilesOf.getValue());
-    variants.emplace_back(nested, std::make_unique<VariantEmitter>(*plan, nested, unit));
+    StringRef tilesFor = tilesOf.empty() ? StringRef(name) : StringRef(tilesOf);
+    VectorUnit unit = vectorUnitOf(tilesFor);
+    DotUnit dots = dotUnitOf(tilesFor);
+    // Every CPU of this target has the instructions of the smaller unit.
+    dots.native &= !definitions && (tilesOf.empty() || !dots.fourInOne);
+    variants.emplace_back(nested, std::make_unique<VariantEmitter>(*plan, nested, unit, dots));
     // One arena serves whichever variant is chosen.
     plan->perWorker = std::max<int64_t>(plan->perWorker, llvm::alignTo(variants.back().second->reserve(), 64));
   }

@@ -6,6 +6,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Conversion/ModelLayout.h"
+#include "dialects/ingot/Quantization.h"
 #include "ingot_rt/abi.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/Support/CheckedArithmetic.h"
@@ -15,6 +16,8 @@ using namespace ingot;
 
 /// The enum ingot_rt_dtype of an element type.
 static uint32_t dtypeOf(Type type) {
+  if (auto quantized = dyn_cast<QuantizedType>(type))
+    return INGOT_RT_Q8_0 + static_cast<uint32_t>(quantized.getKind());
   if (type.isF32())
     return INGOT_RT_F32;
   return type.isBF16() ? INGOT_RT_BF16 : INGOT_RT_F16;
@@ -67,7 +70,10 @@ static LogicalResult measure(ParameterLayout &layout) {
   layout.layout = INGOT_RT_ROWS;
   layout.columns = type.getShape().back();
   layout.rows = type.getRank() == 1 ? 1 : type.getDimSize(type.getRank() - 2);
+  const QuantizedFormat *quantized = getQuantizedFormat(type.getElementType());
   uint64_t matrices = type.getRank() == 3 ? type.getDimSize(0) : 1, group = ingot_rt_k_group(layout.dtype);
+  // Of a quantized matrix, panels of one unit each.
+  uint64_t size = quantized ? quantized->unitBytes() / INGOT_RT_PANEL : ingot_rt_dtype_size(layout.dtype);
   std::optional<uint64_t> elements = product({matrices, layout.rows, layout.columns});
   std::optional<uint64_t> stored = elements;
   if (packed && packed.getLayout() != Layout::Rows) {
@@ -75,13 +81,15 @@ static LogicalResult measure(ParameterLayout &layout) {
     layout.layout = pairs ? INGOT_RT_PANEL_PAIRS : INGOT_RT_PANELS;
     layout.segments = packed.getSegments();
     std::optional<uint64_t> features = roundUp(layout.rows, INGOT_RT_PANEL), k = roundUp(layout.columns, group);
+    if (quantized)
+      k = quantized->units(type.getShape().back());
     stored = features && k ? product({matrices, *features, *k}) : std::nullopt;
   } else if (type.getRank() == 3) {
     layout.rows *= matrices;
   }
   if (!stored || !elements)
     return failure();
-  std::optional<uint64_t> bytes = product({*stored, ingot_rt_dtype_size(layout.dtype)});
+  std::optional<uint64_t> bytes = product({*stored, size});
   std::optional<uint64_t> stride = bytes ? roundUp(*bytes, INGOT_RT_PARAMETER_ALIGNMENT) : std::nullopt;
   std::optional<uint64_t> all = stride ? product({*stride, layout.count}) : std::nullopt;
   std::optional<uint64_t> parameters = product({*elements, layout.count});

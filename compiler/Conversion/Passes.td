@@ -20,7 +20,8 @@ def ConvertIngotToLoopsPass : Pass<"convert-ingot-to-loops", "::mlir::ModuleOp">
   let options = [
     ListOption<"cpus", "cpus", "std::string", "CPU variants, in the order in which the runtime prefers the later ones">,
     Option<"attention", "attention", "std::string", "\"tiled\"", "lowering of attention: tiled or naive">,
-    Option<"tilesOf", "tiles-of", "std::string", "\"\"", "take register tiles of this CPU for every variant (to test them elsewhere)">
+    Option<"tilesOf", "tiles-of", "std::string", "\"\"", "take register tiles of this CPU for every variant (to test them elsewhere)">,
+    Option<"definitions", "definitions", "bool", "false", "emit the definitions of a CPU's instructions instead of the instructions (to test them elsewhere)">
   ];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::LLVM::LLVMDialect", "::mlir::math::MathDialect",

@@ -6,6 +6,7 @@
 
 #include "compiler/Conversion/StepFunction.h"
 #include "compiler/Conversion/StepArguments.h"
+#include "dialects/ingot/Quantization.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -197,6 +198,10 @@ StepFunction::View StepFunction::weight(Value value) {
   if (op.getIndex())
     offset = index(op.getIndex()) * layout->layerStride + layout->offset;
   Type element = cast<RankedTensorType>(value.getType()).getElementType();
+  if (isa<QuantizedType>(element)) {
+    Ix bytes = e.c(layout->layerBytes);
+    return {e.view(argument("weights"), offset, e.getI8Type(), bytes), bytes};
+  }
   Ix elements = e.c(layout->layerBytes / ingot_rt_dtype_size(layout->dtype));
   return {e.view(argument("weights"), offset, element, elements), elements};
 }
@@ -235,6 +240,11 @@ FailureOr<cpu::LinearWeights> StepFunction::weightsOf(LinearOp op) {
     return op.emitOpError("expected 1 or ") << INGOT_RT_K_SEGMENTS << " segments, got " << packed.getSegments();
   cpu::LinearWeights weights;
   weights.element = type.getElementType();
+  if (auto quantized = dyn_cast<QuantizedType>(weights.element)) {
+    weights.quantized = quantized.getKind();
+    weights.integers = op.getCompute() == Compute::Int8;
+    weights.partialBlock = type.getShape().back() % quantizedBlock != 0;
+  }
   weights.segmented = packed.getSegments() != 1;
   weights.gated = pairs;
   weights.oddK = weights.element.isBF16() && type.getShape().back() % 2 != 0;

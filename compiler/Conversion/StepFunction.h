@@ -87,7 +87,7 @@ protected:
   Ix rowsOf(mlir::Value activation) { return count(placeOf(activation).perRow ? "row_count" : "token_count"); }
   /// From the first row's first feature to the end of the last row's features; floats between rows.
   std::pair<View, Ix> rows(mlir::Value activation);
-  /// The packed parameter that an `ingot.weight` reads.
+  /// The packed parameter that an `ingot.weight` reads; a quantized one as bytes.
   View weight(mlir::Value value);
   RotaryOp rotaryOp(llvm::StringRef name);
   View rotaryTable(RotaryOp rotary);

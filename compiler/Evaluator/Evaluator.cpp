@@ -8,6 +8,7 @@
 #include "compiler/Evaluator/Evaluator.h"
 #include "compiler/Evaluator/Kernels.h"
 #include "compiler/Evaluator/Parameters.h"
+#include "dialects/ingot/Quantization.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -35,7 +36,21 @@ void Batch::append(int32_t sequence, int32_t start, ArrayRef<int32_t> ids) {
   }
 }
 
-Cache::Cache(KVCacheType type) : type(type), keys(type.getLayers()), values(type.getLayers()) {}
+Cache::Cache(KVCacheType type, bool exact)
+    : type(type), exact(exact), keys(type.getLayers()), values(type.getLayers()) {}
+
+/// Rounds to multiples of 1/127 of the largest magnitude, which below 2^-100 counts as zero.
+template <typename T>
+static void roundToInt8(MutableArrayRef<T> values) {
+  float largest = 0;
+  for (T value : values)
+    largest = std::max(largest, std::fabs(static_cast<float>(value)));
+  float scale = largest / 127, inverse = 127 / largest;
+  for (T &value : values)
+    value = largest < 0x1p-100f
+                ? T(0)
+                : static_cast<T>(scale) * static_cast<T>(std::nearbyint(static_cast<float>(value) * inverse));
+}
 
 void Cache::write(int64_t layer, int64_t sequence, int64_t position, ArrayRef<float> key, ArrayRef<float> value) {
   count = std::max(count, sequence + 1);
@@ -47,9 +62,14 @@ void Cache::write(int64_t layer, int64_t sequence, int64_t position, ArrayRef<fl
     if (static_cast<int64_t>(byPosition.size()) <= position)
       byPosition.resize(position + 1);
     std::vector<float> &to = byPosition[position];
-    to.resize(from.size());
-    for (auto [stored, element] : zip(to, from))
-      stored = roundTo(type.getElementType(), element);
+    to.assign(from.begin(), from.end());
+    if (type.getElementType().isInteger(8)) {
+      for (int64_t head = 0; head < type.getKvHeads() && !exact; ++head)
+        roundToInt8(MutableArrayRef<float>(to).slice(head * type.getHeadDim(), type.getHeadDim()));
+      return;
+    }
+    for (float &stored : to)
+      stored = roundTo(type.getElementType(), stored);
   };
   store(keys, key);
   store(values, value);
@@ -295,6 +315,9 @@ private:
     // Segments are whole pairs of elements: the layout of bfloat16 stores
     // pairs.
     int64_t length = segments == 1 ? k : static_cast<int64_t>(alignTo(divideCeil(k, segments), 2));
+    // Of quantized weights, whole blocks.
+    if (const QuantizedFormat *format = getQuantizedFormat(ParameterOp(weight.op).getTensorType()))
+      length = format->segmentLength(k, segments);
     std::vector<T> sums(segments * x.rows * panelFeatures);
     for (int64_t s = 0; s < segments; ++s)
       multiplyPanel(x.values.data(), k, x.rows, panel.data(), std::min(k, s * length), std::min(k, (s + 1) * length),
@@ -340,8 +363,17 @@ private:
     return all;
   }
 
+  /// The input as `compute int8` rounds it: blocks of 32 elements to multiples of 1/127 of their largest magnitude.
+  static Rows<T> roundBlocks(Rows<T> x) {
+    for (int64_t t = 0; t < x.rows; ++t)
+      for (int64_t first = 0; first < x.columns; first += quantizedBlock)
+        roundToInt8(MutableArrayRef<T>(x.row(t) + first, std::min(quantizedBlock, x.columns - first)));
+    return x;
+  }
+
   Error evaluate(LinearOp op, Environment &env) {
-    const Rows<T> &x = get(env, op.getInput());
+    bool rounds = op.getCompute() && !options.exactInputs;
+    Rows<T> x = rounds ? roundBlocks(get(env, op.getInput())) : get(env, op.getInput());
     int64_t width = 0;
     for (Value weight : op.getWeights())
       width += Parameter::rows(cast<RankedTensorType>(weight.getType()));

@@ -87,7 +87,8 @@ struct Batch {
 /// an `!ingot.kv_cache`. Grows with what is written.
 class Cache {
 public:
-  explicit Cache(KVCacheType type);
+  /// `exact`: int8 elements are stored unrounded, as float32.
+  explicit Cache(KVCacheType type, bool exact = false);
 
   KVCacheType getType() const { return type; }
   /// Features of a key or value: kv_heads * head_dim.
@@ -114,6 +115,7 @@ private:
   static llvm::ArrayRef<float> find(const Table &table, int64_t layer, int64_t sequence, int64_t position);
 
   KVCacheType type;
+  bool exact;
   Table keys, values;
   int64_t count = 0;
 };
@@ -132,6 +134,8 @@ struct EvaluatorOptions {
   /// Segments of K in a `row_parallel` linear whose weight has no packed type;
   /// 8 gives the sums that layout selection will ask for.
   int64_t rowParallelSegments = 1;
+  /// Products that round their inputs to int8 take them unrounded.
+  bool exactInputs = false;
   /// Threads that share the features of a linear; no result depends on it.
   unsigned threads = 1;
   /// Called with every result that is an activation, in order; `layer` is -1

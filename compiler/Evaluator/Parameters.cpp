@@ -1,6 +1,7 @@
 //===- Parameters.cpp - Recipes read row by row, random weights, rounding ----------------------------------------===//
 
 #include "compiler/Evaluator/Parameters.h"
+#include "dialects/ingot/Quantization.h"
 #include "ingot_rt/random.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -134,6 +135,17 @@ struct RecipeReader {
             return error;
           for (float &element : dst.take_front(rows * Parameter::rowSize(type)))
             element = roundTo(type.getElementType(), element);
+          return Error::success();
+        })
+        .Case([&](QuantizeOp op) -> Error {
+          if (Error error = read(op.getInput(), firstRow, rows, dst))
+            return error;
+          Quantization kind = cast<QuantizedType>(type.getElementType()).getKind();
+          for (int64_t row = 0, size = Parameter::rowSize(type); row < rows; ++row)
+            for (int64_t first = 0; first < size; first += quantizedBlock) {
+              MutableArrayRef<float> block = dst.slice(row * size + first, std::min(quantizedBlock, size - first));
+              dequantizeBlock(kind, quantizeBlock(kind, block), block);
+            }
           return Error::success();
         })
         .Case([&](ConcatOp op) {

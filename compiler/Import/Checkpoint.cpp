@@ -52,10 +52,11 @@ Error Checkpoint::readF32(const TensorInfo &tensor, int64_t firstRow, int64_t ro
 
 Error Checkpoint::readStored(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                              MutableArrayRef<char> dst) const {
-  if (!isPlainFloat(tensor.dtype))
-    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) + "; raw rows are F32, F16 or BF16 only");
-  uint64_t bytesPerRow = uint64_t(tensor.rowSize()) * elementKindInfo(tensor.dtype).blockBytes;
-  if (Error error = checkRows(tensor, firstRow, rows, dst.size(), bytesPerRow))
+  std::optional<int64_t> bytesPerRow = rowBytes(tensor.dtype, tensor.rowSize());
+  if ((!isPlainFloat(tensor.dtype) && !isQuantized(tensor.dtype)) || !bytesPerRow)
+    return tensorError(tensor, "stored as " + elementKindName(tensor.dtype) +
+                                   "; raw rows are F32, F16, BF16 or quantized ones only");
+  if (Error error = checkRows(tensor, firstRow, rows, dst.size(), *bytesPerRow))
     return error;
   return copyRows(tensor, firstRow, rows, dst);
 }

@@ -63,8 +63,8 @@ public:
   /// floats are an error that names the tensor and its type.
   llvm::Error readF32(const TensorInfo &tensor, int64_t firstRow, int64_t rows, llvm::MutableArrayRef<float> dst) const;
 
-  /// Copies the stored bits of those rows, for F32, F16 and BF16; `dst` has
-  /// their number of bytes.
+  /// Copies the stored bits of those rows, for F32, F16, BF16 and the
+  /// quantizations; `dst` has their number of bytes.
   llvm::Error readStored(const TensorInfo &tensor, int64_t firstRow, int64_t rows,
                          llvm::MutableArrayRef<char> dst) const;
 

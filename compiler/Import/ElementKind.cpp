@@ -32,6 +32,10 @@ bool ingot::isPlainFloat(ElementKind kind) {
 
 bool ingot::isQuantized(ElementKind kind) { return elementKindInfo(kind).blockElements > 1; }
 
+bool ingot::isStoredQuantized(ElementKind kind) {
+  return isQuantized(kind) && kind != ElementKind::Q2_K && kind != ElementKind::Q3_K;
+}
+
 bool ingot::isConvertible(ElementKind kind) {
   return kind == ElementKind::F64 || isPlainFloat(kind) || isQuantized(kind);
 }

@@ -69,6 +69,9 @@ bool isPlainFloat(ElementKind kind);
 /// True for the ggml block quantizations.
 bool isQuantized(ElementKind kind);
 
+/// True for the quantizations that executables hold as they are; the others become float32.
+bool isStoredQuantized(ElementKind kind);
+
 /// Bytes of one row of `elements`; nothing when the row is not a whole number
 /// of blocks or the size leaves int64_t.
 std::optional<int64_t> rowBytes(ElementKind kind, int64_t elements);

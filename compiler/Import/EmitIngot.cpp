@@ -73,16 +73,9 @@ private:
   std::vector<bool> claimed;
 };
 
-/// The type of a parameter as the checkpoint stores it; quantized tensors and float64 are stored as f32.
+/// The cache's element type for a kind that --kv-dtype can name.
 Type elementType(MLIRContext &context, ElementKind kind) {
-  switch (kind) {
-  case ElementKind::F16:
-    return Float16Type::get(&context);
-  case ElementKind::BF16:
-    return BFloat16Type::get(&context);
-  default:
-    return Float32Type::get(&context);
-  }
+  return kind == ElementKind::I8 ? IntegerType::get(&context, 8) : presentedType(context, kind, 1);
 }
 
 /// Whether two tensors of one shape hold equal values, reading a few rows at a time.
@@ -160,7 +153,10 @@ void nameKinds(std::vector<LayerKind> &kinds, ArrayRef<TensorSlot> slots) {
           first = type;
         }
       std::string text;
-      raw_string_ostream(text) << first;
+      if (auto quantized = dyn_cast<QuantizedType>(first))
+        text = stringifyQuantization(quantized.getKind());
+      else
+        raw_string_ostream(text) << first;
       kind.name += mixed ? "_mixed" : "_" + text;
     }
     if (int number = ++count[kind.name]; number > 1)
@@ -180,7 +176,7 @@ Expected<LayerTable> groupLayers(MLIRContext &context, const DecoderConfig &conf
           claims.claim(layerName(slot.source, layer), slot.shape, slot.parameter + " of layer " + Twine(layer));
       if (!tensor)
         return tensor.takeError();
-      types.push_back(elementType(context, (*tensor)->dtype));
+      types.push_back(presentedType(context, (*tensor)->dtype, (*tensor)->shape.size()));
     }
     const std::optional<int64_t> &window = config.windows[layer];
     auto *known = find_if(table.kinds, [&](const LayerKind &kind) {
@@ -282,7 +278,7 @@ Value Emitter::linear(Value input, StringRef parameter, bool rowParallel) {
   if (has(bias))
     biases.push_back(weight(bias));
   return LinearOp::create(builder, at(slot(parameter).source), rows(slot(parameter).shape[0]), input, matrix, biases,
-                          /*residual=*/Value(), /*gated=*/ActivationAttr(), rowParallel);
+                          /*residual=*/Value(), /*gated=*/ActivationAttr(), rowParallel, /*compute=*/ComputeAttr());
 }
 
 void Emitter::layer(const LayerKind &kind, ArrayRef<TensorSlot> slots) {
@@ -356,7 +352,7 @@ void Emitter::forward(const LayerTable &table, ArrayRef<TensorSlot> slots, Array
   h = norm(h, "norm");
   Value head = config.tied ? embedding : weight(output);
   Value logits = LinearOp::create(builder, at(slot(output).source), rows(config.vocab), h, head, ValueRange(), Value(),
-                                  ActivationAttr(), false);
+                                  ActivationAttr(), false, ComputeAttr());
   func::ReturnOp::create(builder, location, logits);
 }
 
@@ -415,7 +411,7 @@ Type resolveCacheType(MLIRContext &context, const EmitOptions &options, const La
   if (options.kvDtype)
     return elementType(context, *options.kvDtype);
   bool allF32 = options.dtype == ElementKind::F32;
-  if (!options.dtype)
+  if (!options.dtype && !options.quantize)
     allF32 = all_of(outerTypes, [](Type type) { return type.isF32(); }) &&
              all_of(table.kinds,
                     [](const LayerKind &kind) { return all_of(kind.types, [](Type type) { return type.isF32(); }); });
@@ -436,6 +432,17 @@ constexpr WaiveRule waiveRules[] = {
 };
 
 } // namespace
+
+Type presentedType(MLIRContext &context, ElementKind kind, size_t rank) {
+  if (kind == ElementKind::F16)
+    return Float16Type::get(&context);
+  if (kind == ElementKind::BF16)
+    return BFloat16Type::get(&context);
+  if (isStoredQuantized(kind) && rank > 1)
+    if (std::optional<Quantization> format = symbolizeQuantization(elementKindName(kind).lower()))
+      return QuantizedType::get(&context, *format);
+  return Float32Type::get(&context);
+}
 
 Error settleUnusedTensors(const Checkpoint &checkpoint, const std::vector<bool> &claimed,
                           ArrayRef<std::string> ignoredTensors, Ledger &ledger, std::vector<std::string> &warnings) {
@@ -490,7 +497,7 @@ Expected<OwningOpRef<ModuleOp>> emitIngot(MLIRContext &context, DecoderConfig co
     Expected<const TensorInfo *> tensor = claims.claim(slot.source, slot.shape, slot.parameter);
     if (!tensor)
       return tensor.takeError();
-    outerTypes.push_back(elementType(context, (*tensor)->dtype));
+    outerTypes.push_back(presentedType(context, (*tensor)->dtype, (*tensor)->shape.size()));
   }
   Expected<LayerTable> table = groupLayers(context, config, inner, claims);
   if (!table)

@@ -19,8 +19,13 @@ struct EmitOptions {
   int64_t maxContext = 0, maxBatch = 64, maxStepTokens = 512;
   /// As ImportOptions has them.
   std::optional<ElementKind> dtype, kvDtype;
+  bool quantize = false;
   std::vector<std::string> ignoredTensors;
 };
+
+/// The element type of a parameter of rank `rank` that is stored as `kind`: floats and the quantizations that
+/// executables hold as they are, anything else (and any quantized vector) as f32.
+mlir::Type presentedType(mlir::MLIRContext &context, ElementKind kind, size_t rank);
 
 /// Emits the module. Every tensor's shape and type is checked and every tensor is claimed once; one that nothing needs
 /// is waived by a rule, ignored by the user, or an error that names it. `ledger` and `warnings` are added to.

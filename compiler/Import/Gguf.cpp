@@ -267,13 +267,11 @@ Error GgufCheckpoint::copyRows(const TensorInfo &tensor, int64_t firstRow, int64
     return Error::success();
   }
   // Of a vector the elements are permuted, of a matrix the rows.
-  uint64_t unit = elementKindInfo(tensor.dtype).blockBytes;
-  int64_t units = rows * tensor.rowSize(), first = firstRow * tensor.rowSize();
-  if (tensor.shape.size() > 1) {
-    unit *= tensor.rowSize();
-    units = rows;
-    first = firstRow;
-  }
+  bool vector = tensor.shape.size() == 1;
+  if (vector && isQuantized(tensor.dtype))
+    return tensorError(tensor.file, tensor.storedName, "a quantized vector has no elements in another order");
+  uint64_t unit = vector ? elementKindInfo(tensor.dtype).blockBytes : *rowBytes(tensor.dtype, tensor.rowSize());
+  int64_t units = vector ? rows * tensor.rowSize() : rows, first = vector ? firstRow * tensor.rowSize() : firstRow;
   for (int64_t i = 0; i < units; ++i) {
     ArrayRef<char> src = place.bytes.slice(storedRow(first + i, place.permutedHeadDim) * unit, unit);
     std::copy(src.begin(), src.end(), dst.begin() + i * unit);

@@ -98,12 +98,10 @@ Expected<std::vector<Reference>> collectReferences(ModuleOp module, StringRef fi
   return references;
 }
 
+/// How random weights of a float type are stored.
 ElementKind kindOf(Type type) {
   return type.isF16() ? ElementKind::F16 : type.isBF16() ? ElementKind::BF16 : ElementKind::F32;
 }
-
-/// How a tensor of the checkpoint appears in the IR: plain floats as they are, everything else widened to F32.
-ElementKind presentedKind(ElementKind kind) { return isPlainFloat(kind) ? kind : ElementKind::F32; }
 
 Error resolveReferences(ArrayRef<Reference> references, StringRef file, const Checkpoint &checkpoint,
                         const ImportOptions &options, ImportResult &result) {
@@ -117,10 +115,17 @@ Error resolveReferences(ArrayRef<Reference> references, StringRef file, const Ch
     if (ArrayRef<int64_t>(tensor->shape) != shape)
       return inputError(file, where + ": expected shape " + shapeText(shape) + ", got " + shapeText(tensor->shape) +
                                   " in " + tensor->file);
-    ElementKind expected = kindOf(reference.type.getElementType());
-    if (!isConvertible(tensor->dtype) || presentedKind(tensor->dtype) != expected)
-      return inputError(file, where + ": expected type " + elementKindName(expected) + ", got " +
+    Type expected = reference.type.getElementType();
+    if (!isConvertible(tensor->dtype) ||
+        presentedType(*expected.getContext(), tensor->dtype, tensor->shape.size()) != expected) {
+      std::string name;
+      if (auto quantized = dyn_cast<QuantizedType>(expected))
+        name = stringifyQuantization(quantized.getKind()).upper();
+      else
+        raw_string_ostream(name) << expected;
+      return inputError(file, where + ": expected type " + StringRef(name).upper() + ", got " +
                                   elementKindName(tensor->dtype) + " in " + tensor->file);
+    }
     if (!claimed[tensor->index])
       result.ledger.addTensor(tensor->name, LedgerOutcome::Consumed, reference.parameter);
     claimed[tensor->index] = true;
@@ -164,6 +169,9 @@ Expected<ImportResult> importModule(MLIRContext &context, StringRef path, const 
     llvm::StringSet<> seen;
     for (const Reference &reference : references) {
       ArrayRef<int64_t> shape = reference.type.getShape();
+      if (isa<QuantizedType>(reference.type.getElementType()))
+        return inputError(path, "parameter @" + reference.parameter + ": tensor " + quote(reference.name) +
+                                    " is quantized; random weights are F32, F16 or BF16");
       if (seen.insert(reference.name).second)
         tensors.push_back({reference.name,
                            {shape.begin(), shape.end()},
@@ -270,6 +278,7 @@ Expected<ImportResult> importCheckpoint(MLIRContext &context, StringRef path, co
   emit.maxStepTokens = options.maxStepTokens;
   emit.dtype = options.dtype;
   emit.kvDtype = options.kvDtype;
+  emit.quantize = options.quantize;
   emit.ignoredTensors = options.ignoredTensors;
   Expected<OwningOpRef<ModuleOp>> module =
       emitIngot(context, *config, *result.checkpoint, emit, result.ledger, result.warnings);

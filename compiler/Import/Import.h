@@ -27,9 +27,11 @@ struct ImportOptions {
   /// `--dtype`, if not auto: F32, BF16 or F16. The importer keeps the
   /// checkpoint's types; it needs this to resolve `kvDtype`.
   std::optional<ElementKind> dtype;
-  /// `--kv-dtype`, if not auto. Auto: F32 where all weights will be stored F32,
+  /// `--kv-dtype`, if not auto: also I8. Auto: F32 where all weights will be stored F32,
   /// else F16.
   std::optional<ElementKind> kvDtype;
+  /// Float weights will be quantized: not all weights will be stored F32.
+  bool quantize = false;
   /// 0: the model's own maximum. More than that is an error.
   int64_t maxContext = 0;
   int64_t maxBatch = 64;

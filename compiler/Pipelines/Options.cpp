@@ -82,6 +82,8 @@ llvm::StringRef ingot::getStorageTypeName(StorageType type) {
     return "bf16";
   case StorageType::F16:
     return "f16";
+  case StorageType::Int8:
+    return "int8";
   }
   llvm_unreachable("unknown storage type");
 }
@@ -91,6 +93,14 @@ std::optional<StorageType> ingot::parseStorageType(llvm::StringRef name) {
     if (name == getStorageTypeName(type))
       return type;
   return std::nullopt;
+}
+
+llvm::StringRef ingot::getQuantizeName(Quantize quantize) {
+  return quantize == Quantize::None ? "none" : quantize == Quantize::Int8 ? "int8" : "int4";
+}
+
+llvm::StringRef ingot::getComputeTypeName(ComputeType compute) {
+  return compute == ComputeType::Auto ? "auto" : compute == ComputeType::F32 ? "f32" : "int8";
 }
 
 llvm::StringRef ingot::getAttentionLoweringName(AttentionLowering lowering) {

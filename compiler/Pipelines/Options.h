@@ -32,12 +32,22 @@ llvm::StringRef getPhaseName(Phase phase);
 /// The phase that --emit=`name` asks for.
 std::optional<Phase> parsePhase(llvm::StringRef name);
 
-/// How float weights are stored; Auto: as in the checkpoint (quantized ones as f32).
-enum class StorageType { Auto, F32, BF16, F16 };
+/// How weights are stored, and keys and values (Int8: these only); Auto: as in the checkpoint.
+enum class StorageType { Auto, F32, BF16, F16, Int8 };
 /// The value of --dtype and --kv-dtype for a storage type.
 llvm::StringRef getStorageTypeName(StorageType type);
 /// The storage type that --dtype=`name` asks for.
 std::optional<StorageType> parseStorageType(llvm::StringRef name);
+
+/// What becomes of matrices of floats.
+enum class Quantize { None, Int8, Int4 };
+/// The value of --quantize.
+llvm::StringRef getQuantizeName(Quantize quantize);
+
+/// What products multiply; Auto: Int8 for quantized weights, else F32.
+enum class ComputeType { Auto, F32, Int8 };
+/// The value of --compute.
+llvm::StringRef getComputeTypeName(ComputeType compute);
 
 /// Which of the two lowerings of attention is used.
 enum class AttentionLowering { Naive, Tiled };
@@ -52,6 +62,8 @@ struct CompileOptions {
   /// Architectures of GPUs, as --cuda-arch spells them.
   std::vector<std::string> cudaArchitectures = {"sm_80", "sm_90"};
   StorageType dtype = StorageType::Auto;
+  Quantize quantize = Quantize::None;
+  ComputeType compute = ComputeType::Auto;
   /// Element type of the cache; Auto: f32 where all weights are stored f32, else f16.
   StorageType kvDtype = StorageType::Auto;
   AttentionLowering attention = AttentionLowering::Tiled;

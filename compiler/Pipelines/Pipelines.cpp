@@ -18,6 +18,8 @@ using namespace ingot;
 CompileOptions PipelineOptions::toCompileOptions() const {
   CompileOptions options;
   options.dtype = dtype;
+  options.quantize = quantize;
+  options.compute = compute;
   options.attention = attention;
   options.fuse = fuse;
   options.target = target;
@@ -49,7 +51,9 @@ void ingot::populateFusedPipeline(OpPassManager &pm, const CompileOptions &optio
 void ingot::populatePackedPipeline(OpPassManager &pm, const CompileOptions &options) {
   pm.addPass(verify(Phase::Fused));
   pm.addPass(createMergeParametersPass());
-  pm.addPass(createSelectLayoutPass(SelectLayoutPassOptions{getStorageTypeName(options.dtype).str()}));
+  pm.addPass(createSelectLayoutPass(SelectLayoutPassOptions{getStorageTypeName(options.dtype).str(),
+                                                            getQuantizeName(options.quantize).str(),
+                                                            getComputeTypeName(options.compute).str()}));
   pm.addPass(createPackParametersPass());
   pm.addPass(createPlanArenaPass());
   pm.addPass(verify(Phase::Packed));

@@ -40,6 +40,16 @@ struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
                                              clEnumValN(StorageType::F32, "f32", "32 bits"),
                                              clEnumValN(StorageType::BF16, "bf16", "bfloat16"),
                                              clEnumValN(StorageType::F16, "f16", "IEEE half"))};
+  Option<Quantize> quantize{*this, "quantize", llvm::cl::desc("what becomes of matrices of floats"),
+                            llvm::cl::init(Quantize::None),
+                            llvm::cl::values(clEnumValN(Quantize::None, "none", "stored as floats"),
+                                             clEnumValN(Quantize::Int8, "int8", "8 bits, blocks of 32"),
+                                             clEnumValN(Quantize::Int4, "int4", "4 bits, blocks of 32"))};
+  Option<ComputeType> compute{*this, "compute", llvm::cl::desc("what products with quantized weights multiply"),
+                              llvm::cl::init(ComputeType::Auto),
+                              llvm::cl::values(clEnumValN(ComputeType::Auto, "auto", "int8"),
+                                               clEnumValN(ComputeType::F32, "f32", "float32"),
+                                               clEnumValN(ComputeType::Int8, "int8", "8-bit integers"))};
   Option<AttentionLowering> attention{
       *this, "attention", llvm::cl::desc("which lowering of attention is used"),
       llvm::cl::init(AttentionLowering::Tiled),

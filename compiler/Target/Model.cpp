@@ -20,6 +20,8 @@ static int64_t getInteger(DictionaryAttr row, StringRef key) {
 }
 
 static uint32_t cacheDtype(Type type) {
+  if (type.isInteger(8))
+    return INGOT_RT_INT8;
   return type.isF32() ? INGOT_RT_F32 : type.isBF16() ? INGOT_RT_BF16 : INGOT_RT_F16;
 }
 
@@ -59,8 +61,8 @@ static void collectSources(Value value, ingot_rt_random_source place, const Rand
       // Vectors are rows of one matrix, matrices the two of a pair.
       ++(cast<RankedTensorType>(input.getType()).getRank() == 1 ? place.first_row : place.which);
     }
-  } else if (auto convert = dyn_cast<ConvertOp>(op)) {
-    collectSources(convert.getInput(), place, random, out);
+  } else if (isa<ConvertOp, QuantizeOp>(op)) {
+    collectSources(op->getOperand(0), place, random, out);
   } else {
     collectSources(cast<PackOp>(op).getInput(), place, random, out);
   }

@@ -3,6 +3,7 @@
 
 #include "compiler/Target/Packer.h"
 #include "compiler/Import/InputError.h"
+#include "compiler/Target/PackQuantized.h"
 #include "ingot_rt/abi.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
@@ -115,8 +116,7 @@ static std::string sourceAt(Value value, int64_t layer, int64_t row, int64_t col
   return sourceAt(op->getOperands().back(), layer, row, column);
 }
 
-static Error readSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow, int64_t rows,
-                        MutableArrayRef<float> dst) {
+Expected<const TensorInfo *> findSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint) {
   std::string name = instantiateSource(op.getName(), layer);
   const TensorInfo *tensor = checkpoint.find(name);
   if (!tensor)
@@ -125,7 +125,24 @@ static Error readSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint
   if (ArrayRef<int64_t>(tensor->shape) != type.getShape())
     return inputError(tensor->file, "tensor '" + name + "' has the wrong shape; expected " +
                                         shapeText(type.getShape()) + ", got " + shapeText(tensor->shape));
-  return checkpoint.readF32(*tensor, firstRow, rows, dst);
+  return tensor;
+}
+
+static Error readSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow, int64_t rows,
+                        MutableArrayRef<float> dst) {
+  Expected<const TensorInfo *> tensor = findSource(op, layer, checkpoint);
+  if (!tensor)
+    return tensor.takeError();
+  return checkpoint.readF32(**tensor, firstRow, rows, dst);
+}
+
+/// Values as a quantized format holds them.
+static void quantizeValues(Quantization kind, int64_t k, MutableArrayRef<float> values) {
+  for (size_t row = 0; row < values.size(); row += k)
+    for (int64_t first = 0; first < k; first += quantizedBlock) {
+      MutableArrayRef<float> block = values.slice(row + first, std::min(quantizedBlock, k - first));
+      dequantizeBlock(kind, quantizeBlock(kind, block), block);
+    }
 }
 
 /// Rows of values stacked or concatenated: row r of the result is row r - start
@@ -167,6 +184,12 @@ Error readRecipeRows(Value value, int64_t layer, const Checkpoint &checkpoint, i
   }
   if (auto pack = dyn_cast<PackOp>(op))
     return readRecipeRows(pack.getInput(), layer, checkpoint, firstRow, rows, dst);
+  if (auto quantize = dyn_cast<QuantizeOp>(op)) {
+    if (Error error = readRecipeRows(quantize.getInput(), layer, checkpoint, firstRow, rows, dst))
+      return error;
+    quantizeValues(cast<QuantizedType>(tensorType(value).getElementType()).getKind(), rowSize(tensorType(value)), dst);
+    return Error::success();
+  }
   auto convert = cast<ConvertOp>(op);
   if (Error error = readRecipeRows(convert.getInput(), layer, checkpoint, firstRow, rows, dst))
     return error;
@@ -251,18 +274,41 @@ static int64_t taskUnits(RankedTensorType type) {
   return packing(type).getLayout() == Layout::PanelPairs ? 2 * panels : panels;
 }
 
-/// Reads the 16 features of stored panel `panel` (those beyond the matrix are
-/// zero) into `rows`.
-static Error readPanel(RankedTensorType type, Value value, int64_t layer, const Checkpoint &checkpoint, int64_t panel,
-                       MutableArrayRef<float> rows) {
-  int64_t k = rowSize(type), n = type.getShape()[type.getRank() - 2], firstRow = 0;
+/// The rows of a parameter that stored panel `panel` holds: the first one and how many.
+static std::pair<int64_t, int64_t> panelRows(RankedTensorType type, int64_t panel) {
+  int64_t n = type.getShape()[type.getRank() - 2], firstRow = 0;
   if (packing(type).getLayout() == Layout::PanelPairs) {
     firstRow = panel % 2 * n;
     panel /= 2;
   }
-  int64_t feature = panel * INGOT_RT_PANEL, count = std::min<int64_t>(INGOT_RT_PANEL, n - feature);
+  int64_t feature = panel * INGOT_RT_PANEL;
+  return {firstRow + feature, std::min<int64_t>(INGOT_RT_PANEL, n - feature)};
+}
+
+/// Reads the 16 features of stored panel `panel` (those beyond the matrix are
+/// zero) into `rows`.
+static Error readPanel(RankedTensorType type, Value value, int64_t layer, const Checkpoint &checkpoint, int64_t panel,
+                       MutableArrayRef<float> rows) {
+  int64_t k = rowSize(type);
+  auto [first, count] = panelRows(type, panel);
   std::fill(rows.begin() + count * k, rows.end(), 0.0f);
-  return readRecipeRows(value, layer, checkpoint, firstRow + feature, count, rows.take_front(count * k));
+  return readRecipeRows(value, layer, checkpoint, first, count, rows.take_front(count * k));
+}
+
+/// The panels of a task on a quantized parameter, which starts at `dst`.
+static Error packQuantized(const Task &task, const QuantizedFormat &format, const Checkpoint &checkpoint, char *dst) {
+  ParameterOp op = task.parameter->layout.op;
+  RankedTensorType type = op.getTensorType();
+  int64_t k = rowSize(type), panels = taskUnits(type);
+  for (int64_t panel = task.first; panel < task.first + task.count; ++panel) {
+    auto [first, count] = panelRows(type, panel);
+    QuantizedRows rows(format, INGOT_RT_PANEL, k);
+    if (Error error =
+            readQuantizedRows(op.getYielded(), task.parameter->layers[task.index], checkpoint, first, count, rows, 0))
+      return error;
+    storeQuantizedPanel(format, rows, k, packing(type).getSegments(), panels, panel, dst);
+  }
+  return Error::success();
 }
 
 static Error runTask(const Task &task, const Checkpoint &checkpoint, MutableArrayRef<char> weights,
@@ -272,6 +318,8 @@ static Error runTask(const Task &task, const Checkpoint &checkpoint, MutableArra
   Value value = op.getYielded();
   int64_t layer = task.parameter->layers[task.index], k = rowSize(type);
   char *dst = weights.data() + task.parameter->layout.offset + task.index * task.parameter->layout.layerStride;
+  if (const QuantizedFormat *format = getQuantizedFormat(type))
+    return packQuantized(task, *format, checkpoint, dst);
   uint64_t elementSize = type.getElementTypeBitWidth() / 8;
   if (packing(type).getLayout() == Layout::Rows) {
     buffer.resize(task.count * k);

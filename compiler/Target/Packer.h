@@ -42,6 +42,9 @@ std::string instantiateSource(llvm::StringRef pattern, int64_t layer);
 llvm::Error packParameters(llvm::ArrayRef<PackedParameter> parameters, const Checkpoint &checkpoint,
                            llvm::MutableArrayRef<char> weights, llvm::function_ref<void(uint64_t)> progress);
 
+/// The checkpoint's tensor that a source names for layer `layer`; an error where it is missing or has another shape.
+llvm::Expected<const TensorInfo *> findSource(SourceOp op, int64_t layer, const Checkpoint &checkpoint);
+
 /// Makes rows [firstRow, firstRow + rows) of a recipe's value for layer `layer`
 /// as f32. A row is the last dimension.
 llvm::Error readRecipeRows(mlir::Value value, int64_t layer, const Checkpoint &checkpoint, int64_t firstRow,

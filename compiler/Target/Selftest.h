@@ -1,5 +1,4 @@
-//===- Selftest.h - Reference logits for `FILE selftest`
-//----------------------------------------------------------===//
+//===- Selftest.h - Reference logits for `FILE selftest` ----------------------------------------------------------===//
 
 #ifndef INGOT_COMPILER_TARGET_SELFTEST_H
 #define INGOT_COMPILER_TARGET_SELFTEST_H
@@ -10,7 +9,7 @@
 
 namespace ingot {
 
-/// Computes logits of a few fixed tokens with the naive evaluator on a module
+/// Computes logits of a few fixed tokens with the naive evaluator, in float64, on a module
 /// in phase `packed`, from the checkpoint itself: none of the compiled code and
 /// none of the packed bytes take part. Models whose evaluation would take more
 /// than a fixed number of operations get a reason instead.

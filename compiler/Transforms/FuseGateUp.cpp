@@ -68,7 +68,7 @@ struct FuseGateUpPattern : OpRewritePattern<MulOp> {
     location = rewriter.getFusedLoc({gateProduct.getLoc(), upProduct.getLoc(), activation.getLoc(), mul.getLoc()});
     auto gated = LinearOp::create(rewriter, location, mul.getType(), gateProduct.getInput(), weights, biases,
                                   /*residual=*/Value(), function,
-                                  /*row_parallel=*/false);
+                                  /*row_parallel=*/false, gateProduct.getComputeAttr());
     rewriter.replaceOp(mul, gated);
     return success();
   }

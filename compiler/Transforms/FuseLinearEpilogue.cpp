@@ -51,7 +51,7 @@ struct FuseLinearEpiloguePattern : OpRewritePattern<AddOp> {
     reportHit(add, DEBUG_TYPE, "the product adds the residual of " + Twine(getFeatures(add)) + " features");
     auto joined = LinearOp::create(rewriter, rewriter.getFusedLoc({linear.getLoc(), add.getLoc()}), add.getType(),
                                    linear.getInput(), linear.getWeights(), linear.getBiases(), residual,
-                                   /*gated=*/ActivationAttr(), linear.getRowParallel());
+                                   /*gated=*/ActivationAttr(), linear.getRowParallel(), linear.getComputeAttr());
     rewriter.replaceOp(add, joined);
     return success();
   }

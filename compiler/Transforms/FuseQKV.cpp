@@ -93,7 +93,7 @@ struct FuseQKVPattern : OpRewritePattern<AttentionOp> {
     Location location = rewriter.getFusedLoc(locations);
     auto type = RankedTensorType::get({ShapedType::kDynamic, features}, rewriter.getF32Type());
     auto joined = LinearOp::create(rewriter, location, type, first.getInput(), weights, biases, /*residual=*/Value(),
-                                   /*gated=*/ActivationAttr(), /*row_parallel=*/false);
+                                   /*gated=*/ActivationAttr(), /*row_parallel=*/false, first.getComputeAttr());
     auto split = SplitOp::create(rewriter, location, types, joined);
     for (auto [product, part] : llvm::zip(products, split.getParts()))
       rewriter.replaceAllUsesWith(product, part);

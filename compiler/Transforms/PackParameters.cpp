@@ -23,17 +23,25 @@ struct PackParameters : ingot::impl::PackParametersPassBase<PackParameters> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     llvm::StringMap<Type> types;
+    llvm::StringMap<ComputeAttr> computes;
     for (auto parameter : llvm::make_early_inc_range(module.getOps<ParameterOp>())) {
       auto layout = parameter->getAttrOfType<PackedAttr>(layoutAttrName);
       auto storage = parameter->getAttrOfType<TypeAttr>(storageAttrName);
       if (!layout || !storage)
         continue;
       StringAttr name = parameter.getSymNameAttr(); // pack erases the parameter
+      computes[name] = parameter->getAttrOfType<ComputeAttr>(computeAttrName);
       types[name] = pack(parameter, layout, storage.getValue());
     }
     module.walk([&](WeightOp weight) {
       if (Type type = types.lookup(weight.getParameter()))
         weight.getResult().setType(cast<RankedTensorType>(type));
+    });
+    module.walk([&](LinearOp linear) {
+      for (Value value : linear.getWeights())
+        if (auto weight = value.getDefiningOp<WeightOp>())
+          if (ComputeAttr compute = computes.lookup(weight.getParameter()))
+            linear.setComputeAttr(compute);
     });
   }
 
@@ -53,7 +61,10 @@ private:
     };
     if (auto round = parameter->getAttrOfType<TypeAttr>(roundAttrName))
       convert(round.getValue());
-    convert(storage);
+    if (!isa<QuantizedType>(storage))
+      convert(storage);
+    else if (auto type = cast<RankedTensorType>(value.getType()); type.getElementType() != storage)
+      value = QuantizeOp::create(builder, location, type.clone(storage), value);
     auto type = RankedTensorType::get(parameter.getTensorType().getShape(), storage, layout);
     value = PackOp::create(builder, location, type, value);
     YieldOp::create(builder, location, value);

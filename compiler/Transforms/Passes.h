@@ -24,6 +24,8 @@ inline constexpr llvm::StringLiteral layoutAttrName = "ingot.layout";
 inline constexpr llvm::StringLiteral storageAttrName = "ingot.storage";
 /// Parameter attribute: an element type that values are rounded to before they are stored wider.
 inline constexpr llvm::StringLiteral roundAttrName = "ingot.round";
+/// What a linear that reads the parameter multiplies, if not float32; a `#ingot<compute int8>`.
+inline constexpr llvm::StringLiteral computeAttrName = "ingot.compute";
 
 /// Adds the patterns of ingot-fuse-qkv (roots: attention).
 void populateFuseQKVPatterns(mlir::RewritePatternSet &patterns, mlir::PatternBenefit benefit = 1);

@@ -175,11 +175,13 @@ def SelectLayoutPass : Pass<"ingot-select-layout", "::mlir::ModuleOp"> {
     | `linear` | panels | 1 | `dtype` |
     | `linear ... row_parallel` | panels | 8, or 1 where K < 16 | `dtype` |
     | `linear ... gated` | panel_pairs | 1 | `dtype` |
-    | `embedding` only | rows | - | `dtype` |
+    | `embedding` only | rows; quantized: panels | - | `dtype` |
     | `embedding` and `linear` (tied) | as the linear reads it | as the linear reads it | `dtype` |
     | norms, biases | rows | - | f32, rounded to `dtype` first |
 
-    `dtype` = auto keeps the element type of the checkpoint. The result depends on the architecture and `dtype`, never on
+    `dtype` = auto keeps the element type of the checkpoint, quantized ones too; with any other everything is converted.
+    `quantize` = int8 or int4 is for matrices of floats: int8 makes q8_0 of them, int4 q4_1, but q8_0 of the embedding and
+    of the output projection. Products with quantized weights are computed in int8 unless `compute` = f32. The result depends on the architecture and `dtype`, never on
     the CPU. A parameter that two linears read in different layouts is stored once for each (a copy with a name of its
     own).
 
@@ -192,7 +194,11 @@ def SelectLayoutPass : Pass<"ingot-select-layout", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"dtype", "dtype", "std::string", /*default=*/"\"auto\"",
-           "how float weights are stored: auto (as in the checkpoint), f32, bf16 or f16">
+           "how weights are stored: auto (as in the checkpoint), f32, bf16 or f16">,
+    Option<"quantize", "quantize", "std::string", /*default=*/"\"none\"",
+           "what becomes of float matrices with dtype auto: none, int8 or int4">,
+    Option<"compute", "compute", "std::string", /*default=*/"\"auto\"",
+           "what products with quantized weights multiply: auto (int8), f32 or int8">
   ];
   let dependentDialects = ["::ingot::IngotDialect"];
 }
@@ -218,7 +224,8 @@ def PackParametersPass : Pass<"ingot-pack-parameters", "::mlir::ModuleOp"> {
     %w = ingot.weight @layer.o_proj[%index] : tensor<32x32xf32, #ingot.packed<panels, segments = 8>>
     ```
 
-    Narrowing to a smaller `dtype` changes numerics, as the user asked; nothing else here does.
+    Narrowing to a smaller `dtype`, `quantize` and `compute int8` on a `linear` change numerics, as the user asked;
+    nothing else here does.
   }];
   let dependentDialects = ["::ingot::IngotDialect"];
 }

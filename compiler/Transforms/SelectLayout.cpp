@@ -28,8 +28,10 @@ struct Need {
   Type storage;
   /// Element type that values are rounded to before; null: none.
   Type round;
+  /// What products multiply; null: float32.
+  ComputeAttr compute = {};
   bool operator==(const Need &other) const {
-    return layout == other.layout && storage == other.storage && round == other.round;
+    return layout == other.layout && storage == other.storage && round == other.round && compute == other.compute;
   }
 };
 
@@ -67,6 +69,8 @@ struct SelectLayout : ingot::impl::SelectLayoutPassBase<SelectLayout> {
       module.emitError(DEBUG_TYPE ": expected dtype auto, f32, bf16 or f16, got '") << dtype << "'";
       return signalPassFailure();
     }
+    if (failed(checkOptions(module)))
+      return signalPassFailure();
     SymbolTable symbols(module);
     llvm::MapVector<ParameterOp, SmallVector<Group>> groups;
     // In the order of ops, not of use lists, which printing and parsing may change.
@@ -76,24 +80,54 @@ struct SelectLayout : ingot::impl::SelectLayoutPassBase<SelectLayout> {
           if (auto parameter = symbols.lookup<ParameterOp>(weight.getParameter()))
             addUse(groups[parameter], operand, parameter.getTensorType().getElementType(), *chosen);
     });
-    for (auto &[parameter, needs] : groups)
+    bool quantized = false;
+    for (auto &[parameter, needs] : groups) {
       writeDown(symbols, parameter, needs);
+      quantized |= llvm::any_of(needs, [](const Group &g) { return isa<QuantizedType>(g.need.storage); });
+    }
+    if (compute == "int8" && !quantized) {
+      module.emitError(
+          "compute int8: expected quantized weights (a quantized GGUF file, or --quantize=int8 or int4), got "
+          "none");
+      signalPassFailure();
+    }
   }
 
 private:
+  LogicalResult checkOptions(ModuleOp module) {
+    if (quantize != "none" && quantize != "int8" && quantize != "int4")
+      return module.emitError(DEBUG_TYPE ": expected quantize none, int8 or int4, got '") << quantize << "'";
+    if (quantize != "none" && dtype != "auto")
+      return module.emitError(DEBUG_TYPE ": expected dtype auto with quantize, got '") << dtype << "'";
+    if (compute != "auto" && compute != "f32" && compute != "int8")
+      return module.emitError(DEBUG_TYPE ": expected compute auto, f32 or int8, got '") << compute << "'";
+    return success();
+  }
+
+  /// How a matrix of elements of type `element` that `user` reads is stored.
+  Type getStorage(Type element, Type chosen, Operation *user) {
+    if (chosen || quantize == "none" || isa<QuantizedType>(element))
+      return chosen ? chosen : element;
+    // Embedding and output projection decide most about a model's quality, and the embedding is often both.
+    bool inLayer = isa<LinearOp>(user) && user->getParentOfType<func::FuncOp>().getName() != forwardName;
+    return QuantizedType::get(&getContext(), quantize == "int4" && inLayer ? Quantization::Q4_1 : Quantization::Q8_0);
+  }
+
   /// Adds one use of a parameter to the group that shares its need.
   void addUse(SmallVector<Group> &groups, OpOperand &operand, Type element, Type chosen) {
     MLIRContext *context = &getContext();
-    Type f32 = Float32Type::get(context), storage = chosen ? chosen : element;
+    Type f32 = Float32Type::get(context), storage = getStorage(element, chosen, operand.getOwner());
+    bool quantized = isa<QuantizedType>(storage);
     auto rows = PackedAttr::get(context, Layout::Rows, 1);
     Need need = {rows, f32, chosen != f32 ? chosen : Type()};
     Operation *user = operand.getOwner();
     auto linear = dyn_cast<LinearOp>(user);
     if (linear && llvm::is_contained(linear.getWeights(), operand.get()))
       need = {PackedAttr::get(context, linear.getGated() ? Layout::PanelPairs : Layout::Panels, getSegments(linear)),
-              storage, Type()};
+              storage, Type(),
+              quantized && compute != "f32" ? ComputeAttr::get(context, Compute::Int8) : ComputeAttr()};
     else if (isa<EmbeddingOp>(user))
-      need = {rows, storage, Type()};
+      need = {quantized ? PackedAttr::get(context, Layout::Panels, 1) : rows, storage, Type()};
     auto *group = llvm::find_if(groups, [&](const Group &g) { return g.need == need; });
     if (group == groups.end())
       group = &groups.emplace_back(Group{need, {}});
@@ -105,7 +139,7 @@ private:
     // A tied embedding reads the matrix as the output projection does.
     auto *table =
         llvm::find_if(groups, [](const Group &g) { return isa<EmbeddingOp>(g.operands.front()->getOwner()); });
-    auto *matrix = llvm::find_if(groups, [](const Group &g) { return g.need.layout.getLayout() != Layout::Rows; });
+    auto *matrix = llvm::find_if(groups, [](const Group &g) { return isa<LinearOp>(g.operands.front()->getOwner()); });
     if (table != groups.end() && matrix != groups.end())
       groups.erase(table);
     for (Group &group : groups) {
@@ -124,12 +158,16 @@ private:
       target->setAttr(storageAttrName, TypeAttr::get(group.need.storage));
       if (group.need.round)
         target->setAttr(roundAttrName, TypeAttr::get(group.need.round));
+      if (group.need.compute)
+        target->setAttr(computeAttrName, group.need.compute);
       std::string text;
       llvm::raw_string_ostream os(text);
       os << "@" << target.getSymName() << ": " << stringifyLayout(group.need.layout.getLayout()) << " of "
          << group.need.storage;
       if (group.need.layout.getSegments() > 1)
         os << ", sums over K in " << group.need.layout.getSegments() << " segments";
+      if (group.need.compute)
+        os << ", computed in int8";
       if (target != parameter)
         os << ", a copy of @" << parameter.getSymName() << " for another use";
       remark::passed(parameter.getLoc(), remark::RemarkOpts::name(DEBUG_TYPE).category("ingot")) << text;

@@ -37,7 +37,10 @@ inline constexpr llvm::StringLiteral forwardName = "forward";
 inline constexpr int64_t maxElements = int64_t(1) << 48;
 /// True for tensor<?xNxf32> with N > 0.
 bool isActivationType(mlir::Type type);
-/// True for a static tensor of f32, bf16 or f16 with 1 to 3 dimensions, none of them 0, and few enough elements.
+/// True for f32, bf16 and f16.
+bool isFloatElement(mlir::Type type);
+/// True for a static tensor of f32, bf16 or f16 with 1 to 3 dimensions, or of a quantized type with 2 or 3 (of one with
+/// blocks of 256: rows of whole blocks), none of them 0, and few enough elements.
 bool isParameterType(mlir::Type type);
 } // namespace ingot
 

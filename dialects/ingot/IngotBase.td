@@ -52,6 +52,22 @@ def Ingot_Layout : Ingot_Enum<"Layout", "how a packed parameter lies in memory (
   I32EnumAttrCase<"PanelPairs", 2, "panel_pairs">
 ]>;
 
+// The names are GGUF's; Quantization.h has the formats.
+def Ingot_Quantization : Ingot_Enum<"Quantization", "format of quantized weights", [
+  I32EnumAttrCase<"Q8_0", 0, "q8_0">,
+  I32EnumAttrCase<"Q4_0", 1, "q4_0">,
+  I32EnumAttrCase<"Q4_1", 2, "q4_1">,
+  I32EnumAttrCase<"Q5_0", 3, "q5_0">,
+  I32EnumAttrCase<"Q5_1", 4, "q5_1">,
+  I32EnumAttrCase<"Q4_K", 5, "q4_k">,
+  I32EnumAttrCase<"Q5_K", 6, "q5_k">,
+  I32EnumAttrCase<"Q6_K", 7, "q6_k">
+]>;
+
+def Ingot_Compute : Ingot_Enum<"Compute", "what a product multiplies", [
+  I32EnumAttrCase<"Int8", 0, "int8">
+]>;
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Types
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -72,13 +88,30 @@ def Ingot_KVCacheType : Ingot_Type<"KVCache", "kv_cache"> {
   let description = [{
     `!ingot.kv_cache<layers x kv_heads x head_dim x element>`. A resource: `kv_append` writes it, `attention` reads it.
 
-    Constraints: every size is positive and their product is less than 2^48; the element type is f32, f16 or bf16.
+    With element type i8 a key or value of one head and token is rounded to multiples of its scale, 1/127 of its largest
+    magnitude (below 2^-100: zero), as float32.
+
+    Constraints: every size is positive and their product is less than 2^48; the element type is f32, f16, bf16 or i8.
 
     Example: `!ingot.kv_cache<30 x 3 x 64 x f16>`
   }];
   let parameters = (ins "int64_t":$layers, "int64_t":$kvHeads, "int64_t":$headDim, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $layers `x` $kvHeads `x` $headDim `x` $elementType `>`";
   let genVerifyDecl = 1;
+}
+
+def Ingot_QuantizedType : Ingot_Type<"Quantized", "quantized"> {
+  let summary = "element type of quantized weights";
+  let description = [{
+    The elements of a row (the last dimension) are stored together in blocks of 32 (`q4_k`, `q5_k`, `q6_k`: of 256):
+    codes of a few bits and, for a block, a scale and perhaps an offset. An element's value is a float32 that the block's
+    format defines: GGUF's (ggml-quants.c, gguf-py's quants.py). The last block of a row may be partly filled, except of
+    the formats with blocks of 256.
+
+    Example: `tensor<576x1536x!ingot.quantized<q8_0>>`
+  }];
+  let parameters = (ins EnumParameter<Ingot_Quantization>:$kind);
+  let assemblyFormat = "`<` $kind `>`";
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -121,7 +154,10 @@ def Ingot_PackedAttr : Ingot_Attr<"Packed", "packed", [DeclareAttrInterfaceMetho
     `segments` is the number of chains into which the sums over K are cut, which lie outermost. See ingot_rt/abi.h for
     the index formulas. `panel_pairs` is on a `tensor<2xNxKxT>`: two matrices whose panels alternate.
 
-    Constraints: `segments` is positive, and 1 in layout `rows`; `panels` is on a matrix, `panel_pairs` on two.
+    Panels of a quantized type are those of dialects/ingot/Quantization.h.
+
+    Constraints: `segments` is positive, and 1 in layout `rows`; `panels` is on a matrix, `panel_pairs` on two; a
+    quantized type is in panels.
 
     Example: `tensor<576x1536xbf16, #ingot.packed<panels, segments = 8>>`
   }];
@@ -133,6 +169,7 @@ def Ingot_PackedAttr : Ingot_Attr<"Packed", "packed", [DeclareAttrInterfaceMetho
 // In an op both are printed as their bare word, by custom<Word>.
 def Ingot_RotaryStyleAttr : EnumAttr<Ingot_Dialect, Ingot_RotaryStyle, "rotary_style">;
 def Ingot_ActivationAttr : EnumAttr<Ingot_Dialect, Ingot_Activation, "activation">;
+def Ingot_ComputeAttr : EnumAttr<Ingot_Dialect, Ingot_Compute, "compute">;
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Type constraints
@@ -145,7 +182,7 @@ def Ingot_Activations : Type<
 /// A parameter, or what a recipe makes on the way to one.
 def Ingot_ParameterTensor : Type<
     CPred<"::ingot::isParameterType($_self)">,
-    "static, not empty tensor of f32, bf16 or f16 of rank 1 to 3", "::mlir::RankedTensorType">;
+    "static, not empty tensor of f32, bf16 or f16 of rank 1 to 3, or quantized of rank 2 or 3", "::mlir::RankedTensorType">;
 
 /// A parameter whose layout in memory is not chosen yet.
 def Ingot_LogicalTensor : Type<

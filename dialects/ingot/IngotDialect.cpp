@@ -1,6 +1,7 @@
 //===- IngotDialect.cpp - Registration, types and attributes of the ingot dialect ---------------------------------===//
 
 #include "dialects/ingot/Ingot.h"
+#include "dialects/ingot/Quantization.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -46,12 +47,21 @@ bool ingot::isActivationType(Type type) {
          !tensor.isDynamicDim(1) && countElements(tensor.getDimSize(1)) && !tensor.getEncoding();
 }
 
+bool ingot::isFloatElement(Type type) { return type.isF32() || type.isBF16() || type.isF16(); }
+
 bool ingot::isParameterType(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape() || tensor.getRank() < 1 || tensor.getRank() > 3)
     return false;
   Type element = tensor.getElementType();
-  return (element.isF32() || element.isBF16() || element.isF16()) && countElements(tensor.getShape());
+  if (const QuantizedFormat *format = getQuantizedFormat(element)) {
+    // Blocks with a header are never partly filled.
+    if (tensor.getRank() < 2 || (format->hasHeader() && tensor.getShape().back() % format->unit != 0))
+      return false;
+  } else if (!isFloatElement(element)) {
+    return false;
+  }
+  return countElements(tensor.getShape()).has_value();
 }
 
 LogicalResult IngotDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
@@ -68,8 +78,8 @@ LogicalResult KVCacheType::verify(function_ref<InFlightDiagnostic()> emitError, 
   if (!countElements({layers, kvHeads, headDim}))
     return emitError() << "kv_cache sizes must be positive and their product less than 2^48, got " << layers << " x "
                        << kvHeads << " x " << headDim;
-  if (!elementType.isF32() && !elementType.isF16() && !elementType.isBF16())
-    return emitError() << "kv_cache element type must be f32, f16 or bf16, got " << elementType;
+  if (!isFloatElement(elementType) && !elementType.isSignlessInteger(8))
+    return emitError() << "kv_cache element type must be f32, f16, bf16 or i8, got " << elementType;
   return success();
 }
 
@@ -101,8 +111,10 @@ LogicalResult PackedAttr::verify(function_ref<InFlightDiagnostic()> emitError, L
   return success();
 }
 
-LogicalResult PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+LogicalResult PackedAttr::verifyEncoding(ArrayRef<int64_t> shape, Type element,
                                          function_ref<InFlightDiagnostic()> emitError) const {
+  if (getLayout() == Layout::Rows && isa<QuantizedType>(element))
+    return emitError() << "a quantized type is packed in panels, got layout rows";
   if (getLayout() == Layout::Panels && shape.size() != 2)
     return emitError() << "layout panels is one of a matrix, got a tensor of rank " << shape.size();
   if (getLayout() == Layout::PanelPairs && (shape.size() != 3 || shape[0] != 2))

@@ -185,6 +185,21 @@ OpFoldResult ConvertOp::fold(FoldAdaptor) {
   return {};
 }
 
+LogicalResult ConvertOp::verify() {
+  if (!isFloatElement(getType().getElementType()))
+    return emitOpError("C1: expected a result of f32, bf16 or f16, got ") << getType();
+  return success();
+}
+
+LogicalResult QuantizeOp::verify() {
+  if (!isFloatElement(getInput().getType().getElementType()))
+    return emitOpError("C1: expected an input of f32, bf16 or f16, got ") << getInput().getType();
+  auto quantized = dyn_cast<QuantizedType>(getType().getElementType());
+  if (!quantized || (quantized.getKind() != Quantization::Q8_0 && quantized.getKind() != Quantization::Q4_1))
+    return emitOpError("C2: expected a result quantized as q8_0 or q4_1, got ") << getType();
+  return success();
+}
+
 LogicalResult PackOp::verify() {
   RankedTensorType from = tensorType(getInput()), to = tensorType(getResult());
   if (from.getEncoding() || !isa_and_nonnull<PackedAttr>(to.getEncoding()) || from.getShape() != to.getShape() ||
@@ -253,6 +268,9 @@ LogicalResult LinearOp::verify() {
   }
   if (getResidual() && getResidual().getType() != getType())
     return emitOpError("C5: expected a residual of type ") << getType() << ", got " << getResidual().getType();
+  for (Value weight : getWeights())
+    if (getCompute() && !isa<QuantizedType>(tensorType(weight).getElementType()))
+      return emitOpError("C6: expected quantized weights for compute int8, got ") << weight.getType();
   return success();
 }
 

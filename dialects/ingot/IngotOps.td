@@ -137,7 +137,11 @@ def Ingot_StackOp : Ingot_PureOp<"stack", [HasParent<"ParameterOp">]> {
 def Ingot_ConvertOp : Ingot_PureOp<"convert", [HasParent<"ParameterOp">, SameOperandsAndResultShape]> {
   let summary = "another element type, in a recipe";
   let description = [{
-    Rounds to nearest, ties to even; widening is exact, and undone by rounding back.
+    Rounds to nearest, ties to even; widening is exact, and undone by rounding back. Of a quantized tensor it takes the
+    values, rounded to the result's type.
+
+    Constraints:
+    - C1: the result is f32, bf16 or f16.
 
     Example: see `parameter`.
   }];
@@ -145,11 +149,36 @@ def Ingot_ConvertOp : Ingot_PureOp<"convert", [HasParent<"ParameterOp">, SameOpe
   let results = (outs Ingot_LogicalTensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def Ingot_QuantizeOp : Ingot_PureOp<"quantize", [HasParent<"ParameterOp">, SameOperandsAndResultShape]> {
+  let summary = "float weights in a quantized format, in a recipe";
+  let description = [{
+    Each block of 32 elements of a row by itself. `q8_0`: scale = max |w| / 127 as float16, codes round(w / scale).
+    `q4_1`: codes 0 to 15, scale and offset, both float16, with the least squared error of the block that a search
+    finds (dialects/ingot/Quantization.h). No data but the weights takes part.
+
+    Constraints:
+    - C1: the input is f32, bf16 or f16.
+    - C2: the result is quantized as q8_0 or q4_1.
+
+    Example:
+    ```mlir
+    %1 = ingot.quantize %0 : tensor<32x48xbf16> -> tensor<32x48x!ingot.quantized<q8_0>>
+    ```
+  }];
+  let arguments = (ins Ingot_LogicalTensor:$input);
+  let results = (outs Ingot_LogicalTensor:$result);
+  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let hasVerifier = 1;
 }
 
 def Ingot_PackOp : Ingot_PureOp<"pack", [HasParent<"ParameterOp">]> {
   let summary = "the layout that the target reads, in a recipe";
   let description = [{
+    Of a quantized tensor it rearranges codes and scales; no value changes.
+
     Constraints:
     - C1: the result's type is the input's with an encoding `#ingot.packed`.
 
@@ -227,12 +256,17 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
     Sums over K run in ascending order in float32 within a segment. After packing several matrices are one parameter:
     a matrix of all rows, or with `gated` a tensor<2xNxK>.
 
+    `compute int8` rounds the input first: with m the largest magnitude of 32 elements of x_t (of a block of K that the
+    weights share), and s = m / 127, an element x becomes s * round(x * (127 / m)); a block with m < 2^-100 becomes zero.
+    The products of these integers with the weights' codes are exact, and so are their sums over a block.
+
     Constraints:
     - C1: at least one weight; all have K columns, K being the input's features.
     - C2: no bias or one of N_i elements for each weight.
     - C3: `gated` takes two weights (or one of shape 2xNxK) of equal shape; the result has N features.
     - C4: without `gated` the result has the sum of N_i features.
     - C5: the residual has the result's type.
+    - C6: `compute int8` takes quantized weights.
 
     Example:
     ```mlir
@@ -243,12 +277,13 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
   }];
   let arguments = (ins Ingot_Activations:$input, Variadic<Ingot_ParameterTensor>:$weights,
                        Variadic<Ingot_ParameterTensor>:$biases, Optional<Ingot_Activations>:$residual,
-                       OptionalAttr<Ingot_ActivationAttr>:$gated, UnitAttr:$row_parallel);
+                       OptionalAttr<Ingot_ActivationAttr>:$gated, UnitAttr:$row_parallel,
+                       OptionalAttr<Ingot_ComputeAttr>:$compute);
   let results = (outs Ingot_Activations:$result);
   let assemblyFormat = [{
     $input `weights` `(` $weights `:` type($weights) `)` (`bias` `(` $biases^ `:` type($biases) `)`)?
-    (`gated` custom<Word>($gated)^)? (`residual` `(` $residual^ `:` type($residual) `)`)? (`row_parallel` $row_parallel^)? attr-dict
-    `:` type($input) `->` type($result)
+    (`gated` custom<Word>($gated)^)? (`residual` `(` $residual^ `:` type($residual) `)`)? (`row_parallel` $row_parallel^)?
+    (`compute` custom<Word>($compute)^)? attr-dict `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
 }

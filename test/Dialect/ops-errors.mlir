@@ -183,7 +183,7 @@ ingot.parameter @convert_shape part "mlp" : tensor<4xf32> {
 ingot.parameter @convert_packed part "mlp" : tensor<4xf32> {
   %0 = ingot.source "a" : tensor<4xbf16>
   %1 = ingot.pack %0 : tensor<4xbf16> -> tensor<4xbf16, #ingot.packed<rows>>
-  // expected-error @+1 {{must be static, not empty tensor of f32, bf16 or f16 of rank 1 to 3 without encoding, but got 'tensor<4xbf16, #ingot.packed<rows>>'}}
+  // expected-error @+1 {{must be static, not empty tensor of f32, bf16 or f16 of rank 1 to 3, or quantized of rank 2 or 3 without encoding, but got 'tensor<4xbf16, #ingot.packed<rows>>'}}
   %2 = ingot.convert %1 : tensor<4xbf16, #ingot.packed<rows>> -> tensor<4xf32>
   ingot.yield %2 : tensor<4xf32>
 }
@@ -339,6 +339,52 @@ func.func @linear_c5_residual(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>) {
   %y = ingot.linear %x weights(%w : tensor<8x16xf32>) residual(%x : tensor<?x16xf32>) : tensor<?x16xf32> -> tensor<?x8xf32>
   return
 }
+
+// -----
+
+func.func @linear_c6_float_weights(%x: tensor<?x16xf32>, %w: tensor<8x16xf32>) {
+  // expected-error @+1 {{C6: expected quantized weights for compute int8, got 'tensor<8x16xf32>'}}
+  %y = ingot.linear %x weights(%w : tensor<8x16xf32>) compute int8 : tensor<?x16xf32> -> tensor<?x8xf32>
+  return
+}
+
+// -----
+
+ingot.parameter @convert_c1_quantized part "mlp" : tensor<8x32x!ingot.quantized<q8_0>> {
+  %0 = ingot.source "a" : tensor<8x32xf32>
+  // expected-error @+1 {{C1: expected a result of f32, bf16 or f16, got 'tensor<8x32x!ingot.quantized<q8_0>>'}}
+  %1 = ingot.convert %0 : tensor<8x32xf32> -> tensor<8x32x!ingot.quantized<q8_0>>
+  ingot.yield %1 : tensor<8x32x!ingot.quantized<q8_0>>
+}
+
+// -----
+
+ingot.parameter @quantize_c1_quantized part "mlp" : tensor<8x32x!ingot.quantized<q8_0>> {
+  %0 = ingot.source "a" : tensor<8x32x!ingot.quantized<q4_0>>
+  // expected-error @+1 {{C1: expected an input of f32, bf16 or f16, got 'tensor<8x32x!ingot.quantized<q4_0>>'}}
+  %1 = ingot.quantize %0 : tensor<8x32x!ingot.quantized<q4_0>> -> tensor<8x32x!ingot.quantized<q8_0>>
+  ingot.yield %1 : tensor<8x32x!ingot.quantized<q8_0>>
+}
+
+// -----
+
+ingot.parameter @quantize_c2_format part "mlp" : tensor<8x32x!ingot.quantized<q5_0>> {
+  %0 = ingot.source "a" : tensor<8x32xf32>
+  // expected-error @+1 {{C2: expected a result quantized as q8_0 or q4_1, got 'tensor<8x32x!ingot.quantized<q5_0>>'}}
+  %1 = ingot.quantize %0 : tensor<8x32xf32> -> tensor<8x32x!ingot.quantized<q5_0>>
+  ingot.yield %1 : tensor<8x32x!ingot.quantized<q5_0>>
+}
+
+// -----
+
+// expected-error @+1 {{failed to satisfy constraint: type attribute of static, not empty tensor of f32, bf16 or f16 of rank 1 to 3, or quantized of rank 2 or 3}}
+ingot.parameter @parameter_type_quantized_vector "a" part "norm" : tensor<32x!ingot.quantized<q8_0>>
+
+// -----
+
+// A block of 256 is never partly filled.
+// expected-error @+1 {{failed to satisfy constraint: type attribute of static, not empty tensor}}
+ingot.parameter @parameter_type_quantized_rows "a" part "mlp" : tensor<8x288x!ingot.quantized<q4_k>>
 
 // -----
 

@@ -30,6 +30,22 @@ module attributes {ingot.model = #ingot.model<name = "tiny", architecture = "lla
     // CHECK: ingot.yield %[[F]] : tensor<2x40x32xf32, #ingot.packed<panel_pairs>>
     ingot.yield %f : tensor<2x40x32xf32, #ingot.packed<panel_pairs>>
   }
+  // CHECK: ingot.parameter @quantized
+  ingot.parameter @quantized part "mlp" : tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>> {
+    %a = ingot.source "quantized" : tensor<32x40xbf16>
+    // CHECK: %[[Q:.*]] = ingot.quantize %{{.*}} : tensor<32x40xbf16> -> tensor<32x40x!ingot.quantized<q4_1>>
+    %b = ingot.quantize %a : tensor<32x40xbf16> -> tensor<32x40x!ingot.quantized<q4_1>>
+    // CHECK: ingot.pack %[[Q]] : tensor<32x40x!ingot.quantized<q4_1>> -> tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>
+    %c = ingot.pack %b : tensor<32x40x!ingot.quantized<q4_1>> -> tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>
+    ingot.yield %c : tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>
+  }
+  // CHECK-LABEL: func.func @integers
+  func.func @integers(%x: tensor<?x40xf32>) -> tensor<?x32xf32> {
+    %w = ingot.weight @quantized : tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>
+    // CHECK: ingot.linear %{{.*}} weights(%{{.*}}) row_parallel compute int8 :
+    %y = ingot.linear %x weights(%w : tensor<32x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>) row_parallel compute int8 : tensor<?x40xf32> -> tensor<?x32xf32>
+    return %y : tensor<?x32xf32>
+  }
   // CHECK: tensor<32x64xf32, #ingot.packed<panels, segments = 8>>
   func.func private @segments(tensor<32x64xf32, #ingot.packed<panels, segments = 8>>)
   // CHECK: tensor<32xf32, #ingot.packed<rows>>

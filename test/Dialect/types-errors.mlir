@@ -11,8 +11,8 @@ func.func private @kv_cache_overflow(!ingot.kv_cache<4294967296 x 4294967296 x 1
 
 // -----
 
-// expected-error @+1 {{kv_cache element type must be f32, f16 or bf16, got 'i8'}}
-func.func private @kv_cache_element(!ingot.kv_cache<2 x 1 x 16 x i8>)
+// expected-error @+1 {{kv_cache element type must be f32, f16, bf16 or i8, got 'i16'}}
+func.func private @kv_cache_element(!ingot.kv_cache<2 x 1 x 16 x i16>)
 
 // -----
 
@@ -48,6 +48,17 @@ func.func private @packed_pairs_first(tensor<3x4x4xf32, #ingot.packed<panel_pair
 
 // expected-error @+1 {{layout panel_pairs is one of two matrices, tensor<2xNxK>, got rank 2 and first size 2}}
 func.func private @packed_pairs_rank(tensor<2x4xf32, #ingot.packed<panel_pairs>>)
+
+// -----
+
+// expected-error @+1 {{a quantized type is packed in panels, got layout rows}}
+func.func private @packed_quantized_rows(tensor<4x32x!ingot.quantized<q8_0>, #ingot.packed<rows>>)
+
+// -----
+
+// expected-error @+2 {{expected ::ingot::Quantization to be one of: q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k}}
+// expected-error @+1 {{failed to parse Ingot_QuantizedType parameter 'kind' which is to be a `::ingot::Quantization`}}
+func.func private @quantized_kind(tensor<4x32x!ingot.quantized<q2_k>>)
 
 // -----
 

@@ -53,8 +53,12 @@ def array(kind, items):
     return value(9, struct.pack("<IQ", kind, len(items)) + b"".join(items))
 
 
-def gguf(keys, tensors, version=3, alignment=32):
-    """tensors: name -> (type, dimensions innermost first)."""
+def ramp(_name, _kind, size):
+    return bytes(i % 251 for i in range(size))
+
+
+def gguf(keys, tensors, version=3, alignment=32, fill=ramp):
+    """tensors: name -> (type, dimensions innermost first); fill(name, type, bytes) makes a tensor's bytes."""
     head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys))
     for key, v in keys.items():
         head += string(key) + v
@@ -67,7 +71,7 @@ def gguf(keys, tensors, version=3, alignment=32):
         data += b"\0" * (-len(data) % alignment)
         head += string(name) + struct.pack("<I", len(dimensions)) + struct.pack(f"<{len(dimensions)}Q", *dimensions)
         head += struct.pack("<IQ", number, len(data))
-        data += bytes(i % 251 for i in range(count // elements * size))
+        data += fill(name, kind, count // elements * size)
     return head + b"\0" * (-len(head) % alignment) + data
 
 

@@ -8,6 +8,7 @@ import shutil
 import struct
 import unittest
 
+from quantized import VOCAB, all_formats
 from support import AARCH64, BUILD, INGOTC, case_model, compiled, emulated, hashes, ids, ok, refused, run, scratch
 
 BASELINE = ("--target-cpu=armv8-a",)
@@ -23,9 +24,9 @@ class Bits(unittest.TestCase):
     """Products in f32 have one order on every machine, exp, cosine and sine are our own, and everything else is rounded as
     IEEE 754 says: the executables of both architectures give the same bits."""
 
-    def check(self, case, *args):
+    def check(self, case, *args, vocab=192):
         here, there = compiled(case, "--target-cpu=x86-64-v3", *args), compiled(case, AARCH64, *BASELINE, *args)
-        batch = sequences(192, (1, 2, 7, 33))
+        batch = sequences(vocab, (1, 2, 7, 33))
         want = hashes(here, *batch, args=("-t", "1"))
         self.assertEqual(len(set(want)), len(want))
         self.assertEqual(hashes(there, *batch, args=("-t", "2")), want)
@@ -35,6 +36,17 @@ class Bits(unittest.TestCase):
         for dtype, kv in (("f32", "f32"), ("bf16", "bf16"), ("f16", "f16"), ("bf16", "f16")):
             with self.subTest(weights=dtype, cache=kv):
                 self.check("qwen3", f"--dtype={dtype}", f"--kv-dtype={kv}")
+
+    def test_quantized_weights(self):
+        """In integers and in float32, every format; the dot products' definition by vectors has the sums of AVX2's."""
+        path, _ = all_formats()
+        for args in ((), ("--compute=f32", "--kv-dtype=int8")):
+            with self.subTest(formats=args):
+                self.check(path, *args, vocab=VOCAB)
+                ok(compiled(path, AARCH64, *BASELINE, *args), "selftest")
+        for quantize in ("int8", "int4"):
+            with self.subTest(quantize=quantize):
+                self.check("qwen3", f"--quantize={quantize}")
 
     def test_architectures(self):
         for case in ("llama-bias", "mistral-window", "llama3-rope"):

@@ -79,10 +79,14 @@ def check_refusals():
             (("--target=cuda", "--emit=loops"), ("--emit", "gpu", "loops")),
             (("--target=cuda-emulated", "--emit=ptx"), ("--emit", "ptx")),
             (("--emit=gpu",), ("--emit", "gpu")),
+            (("--target=cuda-emulated", "--quantize=int8", "-o", scratch("x")), ("quantized weights", "--dtype")),
+            (("--target=cuda-emulated", "--kv-dtype=int8", "-o", scratch("x")), ("int8 cache", "--kv-dtype")),
             (("--target=gpu", "-o", scratch("x")), ("--target", "cuda-emulated")),
             (("--target=cuda", "--emit=ptx", "--cuda-arch=sm_75"), ("--cuda-arch", "sm_80")),
             (("--target=cuda", "--emit=ptx", "--cuda-arch=sm_90,sm_90"), ("--cuda-arch", "once"))):
         refused(INGOTC, model, *arguments, codes=(2,), words=words)
+    refused(INGOTC, case_model("gguf-q8_0"), "--target=cuda-emulated", "-o", scratch("x"), codes=(1,),
+            words=("quantized weights", "--dtype"))
     if run(INGOTC, model, "--target=cuda", "--emit=ptx", "--cuda-arch=sm_899").code != 1:
         raise Failure("an architecture that LLVM does not know was not refused")
     if set(os.listdir(folder())) != before:

@@ -9,14 +9,13 @@
 #define INGOT_TOOLS_INGOT_EVAL_CHECKPOINTPARAMETERS_H
 
 #include "compiler/Evaluator/Evaluator.h"
-#include "compiler/Import/Checkpoint.h"
+#include "compiler/Import/EmitIngot.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace ingot {
 
 /// The values of an open checkpoint. What the IR says of a tensor has to agree
-/// with what is stored: the shape, and f32, bf16 or f16 where it is one of them
-/// (all other types are read as f32).
+/// with what is stored: the shape, and the type as the importer presents it.
 class CheckpointParameters final : public ParameterProvider {
 public:
   explicit CheckpointParameters(std::shared_ptr<const Checkpoint> checkpoint) : checkpoint(std::move(checkpoint)) {}
@@ -26,11 +25,8 @@ public:
     const TensorInfo *info = checkpoint->find(name);
     if (!info)
       return llvm::createStringError(llvm::formatv("no tensor '{0}' in the checkpoint", name));
-    mlir::Type element = type.getElementType();
-    bool same = info->dtype == ElementKind::BF16  ? element.isBF16()
-                : info->dtype == ElementKind::F16 ? element.isF16()
-                                                  : element.isF32();
-    if (!same || llvm::ArrayRef<int64_t>(info->shape) != type.getShape())
+    mlir::Type stored = presentedType(*type.getContext(), info->dtype, info->shape.size());
+    if (stored != type.getElementType() || llvm::ArrayRef<int64_t>(info->shape) != type.getShape())
       return llvm::createStringError(llvm::formatv("{0}: tensor '{1}': expected {2}, got {3} of shape [{4}]",
                                                    info->file, name, type, elementKindName(info->dtype),
                                                    llvm::make_range(info->shape.begin(), info->shape.end())));

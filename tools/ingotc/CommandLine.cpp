@@ -220,24 +220,34 @@ static ArrayRef<Option> getOptions() {
        "when it starts",
        parseWeights},
       {"--weights-from", "DIR", "checkpoint for a .mlir input", text(&CommandLine::weightsFrom)},
-      {"--dtype", "auto|f32|bf16|f16", "how float weights are stored; auto (default): as in the checkpoint",
+      {"--dtype", "auto|f32|bf16|f16",
+       "how weights are stored; auto (default): as in the checkpoint, "
+       "quantized ones too; else all are converted",
        choice<StorageType>("--dtype", &CompileOptions::dtype,
                            {{"auto", StorageType::Auto},
                             {"f32", StorageType::F32},
                             {"bf16", StorageType::BF16},
                             {"f16", StorageType::F16}})},
-      {"--quantize", "none", "quantization of float weights",
-       only("--quantize", {"none"}, "int8 and int4 are not supported yet")},
-      {"--compute", "auto|f32", "what a dot product multiplies; f32: 16-bit weights are widened exactly",
-       only("--compute", {"auto", "f32"}, "bf16 and int8 are not supported yet")},
-      {"--kv-dtype", "auto|f32|bf16|f16",
+      {"--quantize", "none|int8|int4",
+       "quantization of float matrices, in blocks of 32; int4: embedding and "
+       "output projection int8; not for a GPU",
+       choice<Quantize>("--quantize", &CompileOptions::quantize,
+                        {{"none", Quantize::None}, {"int8", Quantize::Int8}, {"int4", Quantize::Int4}})},
+      {"--compute", "auto|f32|int8",
+       "what a dot product multiplies; f32: weights are widened exactly; int8: "
+       "quantized weights and inputs rounded to 8 bits; auto (default): int8 "
+       "for quantized weights, else f32",
+       choice<ComputeType>("--compute", &CompileOptions::compute,
+                           {{"auto", ComputeType::Auto}, {"f32", ComputeType::F32}, {"int8", ComputeType::Int8}})},
+      {"--kv-dtype", "auto|f32|bf16|f16|int8",
        "how keys and values are stored; auto (default): f32 if all weights "
-       "are, else f16",
+       "are, else f16; int8: a scale per head and token, not for a GPU",
        choice<StorageType>("--kv-dtype", &CompileOptions::kvDtype,
                            {{"auto", StorageType::Auto},
                             {"f32", StorageType::F32},
                             {"bf16", StorageType::BF16},
-                            {"f16", StorageType::F16}})},
+                            {"f16", StorageType::F16},
+                            {"int8", StorageType::Int8}})},
       {"--max-context", "N", "positions of a sequence; default: the model's maximum",
        number("--max-context", &CompileOptions::maxContext)},
       {"--max-batch", "N", "sequences in one step; default 64", number("--max-batch", &CompileOptions::maxBatch)},
@@ -326,27 +336,39 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
     return createStringError("-o: expected the executable's name, got none");
   if (line.randomSeed && line.separateWeights)
     return createStringError("--weights: separate and random exclude each other");
+  if (line.compile.target != TargetKind::CPU) {
+    if (line.compile.quantize != Quantize::None || line.compile.compute == ComputeType::Int8)
+      return createStringError(
+          "a GPU's kernels have no quantized weights yet; expected --dtype=f32, bf16 or f16 without "
+          "--quantize and --compute=int8");
+    if (line.compile.kvDtype == StorageType::Int8)
+      return createStringError("a GPU's kernels have no int8 cache yet; expected --kv-dtype=f32, bf16 or f16");
+  }
+  if (line.compile.quantize != Quantize::None && line.compile.dtype != StorageType::Auto)
+    return createStringError("--quantize: expected --dtype=auto beside it, got " +
+                             getStorageTypeName(line.compile.dtype));
+  if (line.compile.quantize != Quantize::None && line.randomSeed)
+    return createStringError("--quantize: expected stored weights (tools/random_weights.py writes random ones), got "
+                             "--weights=random");
+  if (line.compile.compute == ComputeType::Int8 && line.compile.dtype != StorageType::Auto)
+    return createStringError("--compute=int8: expected --dtype=auto beside it, got " +
+                             getStorageTypeName(line.compile.dtype));
   return line;
 }
 
 std::string CommandLine::resolved() const {
-  auto storage = [](StorageType type) {
-    return type == StorageType::Auto   ? "auto"
-           : type == StorageType::F32  ? "f32"
-           : type == StorageType::BF16 ? "bf16"
-                                       : "f16";
-  };
   std::string weights = randomSeed ? "random:" + std::to_string(*randomSeed) : separateWeights ? "separate" : "embed";
   std::string architectures =
       compile.target == TargetKind::CUDA ? "cuda-arch=" + join(compile.cudaArchitectures, ",") + "\n" : "";
-  return formatv("target={11}\ntarget-triple={10}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
-                 "none\ncompute=f32\nkv-dtype={3}\nmax-context={4}\n"
+  return formatv("target={13}\ntarget-triple={12}\ntarget-cpu={0}\nweights={1}\ndtype={2}\nquantize="
+                 "{10}\ncompute={11}\nkv-dtype={3}\nmax-context={4}\n"
                  "max-batch={5}\nmax-step-tokens={6}\nattention={7}\nfuse={8}"
-                 "\nselftest={9}\n{12}",
-                 join(compile.cpus, ","), weights, storage(compile.dtype), storage(compile.kvDtype), compile.maxContext,
-                 compile.maxBatch, compile.maxStepTokens,
+                 "\nselftest={9}\n{14}",
+                 join(compile.cpus, ","), weights, getStorageTypeName(compile.dtype),
+                 getStorageTypeName(compile.kvDtype), compile.maxContext, compile.maxBatch, compile.maxStepTokens,
                  compile.attention == AttentionLowering::Tiled ? "tiled" : "naive", compile.fuse ? "yes" : "no",
-                 selftest ? "auto" : "none", triple, getTargetName(compile.target), architectures);
+                 selftest ? "auto" : "none", getQuantizeName(compile.quantize), getComputeTypeName(compile.compute),
+                 triple, getTargetName(compile.target), architectures);
 }
 
 std::string getHelpText() {

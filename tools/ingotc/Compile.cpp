@@ -119,6 +119,8 @@ static std::optional<ElementKind> elementKindOf(StorageType type) {
     return ElementKind::BF16;
   case StorageType::F16:
     return ElementKind::F16;
+  case StorageType::Int8:
+    return ElementKind::I8;
   }
   llvm_unreachable("every storage type is listed");
 }
@@ -129,6 +131,7 @@ Error Compilation::import() {
   importOptions.weightsFrom = line.weightsFrom;
   importOptions.dtype = elementKindOf(options.dtype);
   importOptions.kvDtype = elementKindOf(options.kvDtype);
+  importOptions.quantize = options.quantize != Quantize::None;
   importOptions.maxContext = options.maxContext;
   importOptions.maxBatch = options.maxBatch;
   importOptions.maxStepTokens = options.maxStepTokens;

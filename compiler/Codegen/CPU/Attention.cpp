@@ -55,6 +55,12 @@ static Ix firstKey(Emitter &e, const AttentionShape &shape, Ix position) {
   return shape.window ? e.saturatingSub(position + 1, e.c(shape.window)) : e.c(0);
 }
 
+/// The scales of a tile of 16 keys or values; `keys` is where the head's keys start in its block.
+static Value loadScales(Emitter &e, const Cache &cache, Value elements, Ix keys, Ix tile, bool ofValues) {
+  Value bytes = e.vload(elements, keys + cache.scaleStart(ofValues) + tile * (4 * lanes), 4 * lanes);
+  return vector::BitCastOp::create(e, e.vector(e.getF32Type()), bytes);
+}
+
 /// Calls `body(start, mask)` for each vector of a head; the mask is null where
 /// all lanes are inside.
 static void forHead(Emitter &e, int64_t headDim, function_ref<void(Ix, Value)> body) {
@@ -150,12 +156,15 @@ void NaiveAttention::emitHead(Emitter &e, const AttentionShape &shape, const Att
   Ix queryStart = token * in.query.stride + head * cache.headDim;
   SmallVector<Value> carried = {e.splat(e.vector(e.getF32Type()), -HUGE_VAL)};
   carried = e.loop(firstTile, endTile, 1, carried, [&](Ix tile, ValueRange largest) {
-    Ix keys = in.keysOf(e, sequence, tile / tilesPerBlock, kvHead) + tile % tilesPerBlock * (cache.headDim * lanes);
+    Ix blockKeys = in.keysOf(e, sequence, tile / tilesPerBlock, kvHead);
+    Ix keys = blockKeys + tile % tilesPerBlock * (cache.headDim * lanes);
     SmallVector<Value> sum = {e.zeros()};
     sum = e.loop(e.c(0), e.c(cache.headDim), 1, sum, [&](Ix d, ValueRange partial) {
       Value key = emitWiden(e, e.vload(in.elements, keys + d * lanes));
       return SmallVector<Value>{e.fma(e.broadcast(e.load(in.query.memory, queryStart + d)), key, partial[0])};
     });
+    if (cache.hasScales())
+      sum[0] = e.mul(sum[0], loadScales(e, cache, in.elements, blockKeys, tile % tilesPerBlock, /*ofValues=*/false));
     Value scores = e.mul(sum[0], e.splat(e.vector(e.getF32Type()), shape.scale));
     scores = selectKeys(e, scores, tile * lanes, begin, end);
     e.vstore(scores, scratch, tile * lanes - base);
@@ -171,9 +180,15 @@ void NaiveAttention::emitHead(Emitter &e, const AttentionShape &shape, const Att
   Value sum = e.broadcast(emitSumOfLanes(e, carried[0]));
   forHead(e, cache.headDim, [&](Ix i, Value mask) {
     SmallVector<Value> weighted = e.loop(begin, end, 1, ValueRange{e.zeros()}, [&](Ix position, ValueRange partial) {
-      Ix values = in.keysOf(e, sequence, position / blockSize, kvHead) + cache.keyElements() +
-                  position % blockSize * cache.paddedHeadDim() + i;
-      Value weight = e.broadcast(e.load(scratch, position - base));
+      Ix keys = in.keysOf(e, sequence, position / blockSize, kvHead), inBlock = position % blockSize;
+      Ix values = keys + cache.keyElements() + inBlock * cache.paddedHeadDim() + i;
+      Value weight = e.load(scratch, position - base);
+      if (cache.hasScales()) {
+        Value bytes = e.vload(in.elements, keys + cache.scaleStart(/*ofValues=*/true) + inBlock * 4, 4);
+        Value scale = vector::BitCastOp::create(e, e.vector(e.getF32Type(), 1), bytes);
+        weight = e.mul(weight, vector::ExtractOp::create(e, scale, ArrayRef<int64_t>{0}));
+      }
+      weight = e.broadcast(weight);
       return SmallVector<Value>{e.fma(weight, emitWiden(e, e.vload(in.elements, values)), partial[0])};
     });
     Value output = e.div(weighted[0], sum);
@@ -256,8 +271,8 @@ struct TiledEmitter {
   void cutQueries(Ix queries, function_ref<void(int64_t, Ix)> body);
   void score(int64_t rows, int64_t panels, Value elements, Ix keys, Ix query, Ix tile, Ix ahead);
   void weigh(int64_t rows, Value elements, Ix keys, Ix query, Ix keyBegin, Ix keyEnd, Ix ahead);
-  void softmax(Ix query, Ix keyBegin, Ix keyEnd, bool whole);
-  void callSoftmax(Ix query, Ix keyBegin, Ix keyEnd);
+  void softmax(Value elements, Ix keys, Ix query, Ix keyBegin, Ix keyEnd, bool whole);
+  void callSoftmax(Value elements, Ix keys, Ix query, Ix keyBegin, Ix keyEnd);
   void oneRow(Value elements, Ix keys, Ix next, Ix keyBegin, Ix keyEnd);
   void manyRows(Value elements, Ix keys, Ix start, Ix firstPosition, Ix rows);
 
@@ -354,12 +369,15 @@ void TiledEmitter::weigh(int64_t rows, Value elements, Ix keys, Ix query, Ix key
 
 /// Scores become weights in place; the running maximum, sum and accumulator of
 /// the query follow. `whole`: the query sees all keys of the block.
-void TiledEmitter::softmax(Ix query, Ix keyBegin, Ix keyEnd, bool whole) {
+void TiledEmitter::softmax(Value elements, Ix keys, Ix query, Ix keyBegin, Ix keyEnd, bool whole) {
   Value largest, sum;
   SmallVector<Value> parts;
   Ix scores = query * blockSize + memory.scores;
   for (int64_t t = 0; t < tilesPerBlock; ++t) {
-    Value part = e.mul(e.vload(scratch, scores + t * lanes), e.splat(e.vector(e.getF32Type()), shape.scale));
+    Value part = e.vload(scratch, scores + t * lanes);
+    if (cache.hasScales())
+      part = e.mul(part, loadScales(e, cache, elements, keys, e.c(t), /*ofValues=*/false));
+    part = e.mul(part, e.splat(e.vector(e.getF32Type()), shape.scale));
     if (!whole)
       part = selectKeys(e, part, e.c(t * lanes), keyBegin, keyEnd);
     largest = largest ? e.larger(part, largest) : part;
@@ -370,7 +388,11 @@ void TiledEmitter::softmax(Ix query, Ix keyBegin, Ix keyEnd, bool whole) {
   Value nowLanes = e.broadcast(now);
   for (int64_t t = 0; t < tilesPerBlock; ++t) {
     parts[t] = emitExpOfNegative(e, e.sub(parts[t], nowLanes));
-    e.vstore(parts[t], scratch, scores + t * lanes);
+    // What a value is multiplied by has its scale; the sum of weights does not. Lanes outside the keys are never read.
+    Value weight = parts[t];
+    if (cache.hasScales())
+      weight = e.mul(weight, loadScales(e, cache, elements, keys, e.c(t), /*ofValues=*/true));
+    e.vstore(weight, scratch, scores + t * lanes);
   }
   static_assert(tilesPerBlock == 4, "the sum of a block is a tree of four vectors");
   sum = emitSumOfLanes(e, e.add(e.add(parts[0], parts[1]), e.add(parts[2], parts[3])));
@@ -389,14 +411,13 @@ void TiledEmitter::softmax(Ix query, Ix keyBegin, Ix keyEnd, bool whole) {
       [&] { e.store(e.add(sumBefore, sum), scratch, state(query, 1)); });
 }
 
-void TiledEmitter::callSoftmax(Ix query, Ix keyBegin, Ix keyEnd) {
-  kernels.call(e, nameOf("attention_softmax", shape, cache), {scratch, query, keyBegin, keyEnd},
+void TiledEmitter::callSoftmax(Value elements, Ix keys, Ix query, Ix keyBegin, Ix keyEnd) {
+  kernels.call(e, nameOf("attention_softmax", shape, cache), {scratch, elements, keys, query, keyBegin, keyEnd},
                [&](Emitter &f, ValueRange a) {
                  TiledEmitter inner(f, kernels, shape, cache, a[0], rowsPerTile);
-                 Ix begin = f.ix(a[2]), end = f.ix(a[3]);
-                 f.when(
-                     end - begin == f.c(blockSize), [&] { inner.softmax(f.ix(a[1]), begin, end, true); },
-                     [&] { inner.softmax(f.ix(a[1]), begin, end, false); });
+                 Ix begin = f.ix(a[4]), end = f.ix(a[5]);
+                 auto softmax = [&](bool whole) { inner.softmax(a[1], f.ix(a[2]), f.ix(a[3]), begin, end, whole); };
+                 f.when(end - begin == f.c(blockSize), [&] { softmax(true); }, [&] { softmax(false); });
                });
 }
 
@@ -412,7 +433,7 @@ void TiledEmitter::oneRow(Value elements, Ix keys, Ix next, Ix keyBegin, Ix keyE
     Ix ahead = e.c(tilesAhead(rows) * cache.headDim * lanes);
     e.loop(begin, end, panels, [&](Ix tile) { score(rows, panels, elements, keys, query, tile, ahead); });
   });
-  forGroup([&](Ix query) { callSoftmax(query, keyBegin, keyEnd); });
+  forGroup([&](Ix query) { callSoftmax(elements, keys, query, keyBegin, keyEnd); });
   cutGroup([&](int64_t rows, Ix query) {
     // The products with keys have prefetched so many values.
     int64_t known = tilesAhead(rows) * lanes;
@@ -438,7 +459,7 @@ void TiledEmitter::manyRows(Value elements, Ix keys, Ix start, Ix firstPosition,
   });
   e.loop(e.c(0), rows, 1, [&](Ix row) {
     Ix begin = beginOf(row), end = endOf(row);
-    e.when(begin < end, [&] { forGroup([&](Ix query) { callSoftmax(row * group + query, begin, end); }); });
+    e.when(begin < end, [&] { forGroup([&](Ix query) { callSoftmax(elements, keys, row * group + query, begin, end); }); });
   });
   // All rows see the keys [commonBegin, commonEnd).
   Ix commonBegin = beginOf(rows - 1), commonEnd = e.max(commonBegin, endOf(e.c(0)));

@@ -2,6 +2,7 @@
 //----------------------------------------===//
 
 #include "compiler/Codegen/CPU/Kernels.h"
+#include "compiler/Codegen/CPU/QuantizedLinear.h"
 #include "ingot_rt/abi.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/SymbolTable.h"
@@ -15,13 +16,15 @@ static_assert(lanes == INGOT_RT_PANEL && lanes == INGOT_RT_KEY_TILE, "a vector's
 /// cache has to keep; the more rows, the less often all weights are read.
 static constexpr int64_t packedTarget = 1 << 20;
 
-Kernels::Kernels(ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext)
-    : module(module), unit(unit), registerTiles(chooseTiles(unit)), contextLimit(maxContext) {
+Kernels::Kernels(ModuleOp module, VectorUnit unit, DotUnit dots, int64_t largestK, int64_t maxContext)
+    : module(module), unit(unit), registerTiles(chooseTiles(unit)), dots(dots), contextLimit(maxContext) {
   // See LinearEmitter for the order of the regions.
-  packedFloats = std::max<int64_t>(std::min<int64_t>(packedTarget, floatBlockRows * (largestK + 2)),
-                                   registerTiles.front().rows * (largestK + 2));
+  std::vector<Tile> quantizedTiles = chooseQuantizedTiles(dots);
+  packedFloats = std::max<int64_t>({std::min<int64_t>(packedTarget, floatBlockRows * (largestK + 2)),
+                                    registerTiles.front().rows * (largestK + 2),
+                                    quantizedTiles.front().rows * (largestK + quantizedBlock)});
   int64_t accumulators = 0;
-  for (Tile tile : registerTiles)
+  for (Tile tile : llvm::concat<Tile>(registerTiles, quantizedTiles))
     accumulators = std::max(accumulators, tile.rows * std::max<int64_t>(tile.panels, 2) * lanes);
   widenedStart = packedFloats + std::max<int64_t>(accumulators * INGOT_RT_K_SEGMENTS, blockFloats);
   argmaxStart = widenedStart + widenedK * lanes;
@@ -62,6 +65,12 @@ Ix Cache::headStart(Ix head) const { return (layer * kvHeads + head) * headEleme
 
 int64_t CacheShape::keyElements() const { return INGOT_RT_CACHE_BLOCK * headDim; }
 
-int64_t CacheShape::headElements() const { return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim()); }
+int64_t CacheShape::scaleStart(bool ofValues) const {
+  return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim() + (ofValues ? 4 : 0));
+}
+
+int64_t CacheShape::headElements() const {
+  return INGOT_RT_CACHE_BLOCK * (headDim + paddedHeadDim() + (hasScales() ? 8 : 0));
+}
 
 int64_t CacheShape::blockElements() const { return layers * kvHeads * headElements(); }

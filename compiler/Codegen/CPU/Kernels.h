@@ -16,8 +16,10 @@
 #ifndef INGOT_COMPILER_CODEGEN_CPU_KERNELS_H
 #define INGOT_COMPILER_CODEGEN_CPU_KERNELS_H
 
+#include "compiler/Codegen/CPU/DotUnit.h"
 #include "compiler/Codegen/CPU/Emitter.h"
 #include "compiler/Codegen/CPU/Tiles.h"
+#include "dialects/ingot/Ingot.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace ingot::cpu {
@@ -43,8 +45,13 @@ struct Worker {
 
 /// How the weights of a linear lie, for which its function is specialised.
 struct LinearWeights {
-  /// f32, bf16 or f16, as the weights are stored.
+  /// f32, bf16 or f16, as the weights are stored; of quantized weights their format instead.
   mlir::Type element;
+  std::optional<Quantization> quantized;
+  /// Quantized weights: the input is rounded to integers too.
+  bool integers = false;
+  /// Quantized weights: K is no multiple of 32.
+  bool partialBlock = false;
   /// K is cut into INGOT_RT_K_SEGMENTS.
   bool segmented = false;
   /// K is odd and the weights lie in pairs of k: a zero is appended to each
@@ -61,7 +68,7 @@ struct LinearShape : LinearWeights {
 };
 
 /// Operands of a linear. `weights` is a view of the packed weights as their
-/// element type.
+/// element type, of quantized ones as bytes.
 struct LinearOperands {
   Rows input;
   mlir::Value weights;
@@ -80,12 +87,15 @@ struct LinearOperands {
 
 /// Sizes of the cache; its layout is that of ingot_rt/abi.h.
 struct CacheShape {
-  /// f32, bf16 or f16.
+  /// f32, bf16 or f16; or i8, with a scale for each head and position.
   mlir::Type element;
   int64_t layers = 0, kvHeads = 0, headDim = 0;
 
   /// Features of a position's values in memory.
   int64_t paddedHeadDim() const { return (headDim + lanes - 1) / lanes * lanes; }
+  bool hasScales() const { return element.isInteger(8); }
+  /// Bytes from the start of a head's keys to their scales, f32 [positions], and to those of its values. Of i8 only.
+  int64_t scaleStart(bool ofValues) const;
   /// Elements of a head's keys, of a head and of a whole block.
   int64_t keyElements() const;
   int64_t headElements() const;
@@ -132,7 +142,7 @@ class Kernels {
 public:
   /// `module` receives the functions. `largestK`: the most features that a
   /// linear sums over; `maxContext`: positions.
-  Kernels(mlir::ModuleOp module, VectorUnit unit, int64_t largestK, int64_t maxContext);
+  Kernels(mlir::ModuleOp module, VectorUnit unit, DotUnit dots, int64_t largestK, int64_t maxContext);
 
   /// Floats of scratch memory that each worker needs, a multiple of 16.
   int64_t scratchFloats() const { return scratch; }
@@ -141,6 +151,9 @@ public:
   /// complete, for all rows, at the end: it has barriers of its own, before
   /// which `result` need not exist.
   void linear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker);
+
+  /// The same with quantized weights.
+  void quantizedLinear(Emitter &e, const LinearShape &shape, const LinearOperands &operands, const Worker &worker);
 
   /// result = norm(input (+ residual, also stored to `sum`)) for `heads` heads
   /// of `n` features in each of `rows` rows.
@@ -157,6 +170,10 @@ public:
   /// panels of one segment.
   void embedding(Emitter &e, const Batch &batch, mlir::Value table, mlir::Type element, bool panels, Rows result, Ix n,
                  const Worker &worker);
+
+  /// The same from a quantized table in panels of one segment, memref<?xi8>.
+  void quantizedEmbedding(Emitter &e, const Batch &batch, mlir::Value table, Quantization kind, Rows result, Ix n,
+                          const Worker &worker);
 
   /// result_r = input_{rows_r}.
   void selectRows(Emitter &e, const Batch &batch, Rows input, Rows result, Ix n, const Worker &worker);
@@ -222,6 +239,8 @@ public:
   int64_t panelsOf(int64_t rows) const { return panelsFor(rows, unit); }
   /// Rows of a tile, at most, whose inputs do not lie packed: with 5, AArch64 runs out of registers.
   int64_t rowsApart() const { return unit.lanes >= 8 ? registerTiles.front().rows : 4; }
+  /// How integers are multiplied.
+  DotUnit dotUnit() const { return dots; }
   /// Floats of scratch memory that attention uses, per worker.
   void reserveScratch(int64_t floats) { scratch = std::max(scratch, (floats + lanes - 1) / lanes * lanes); }
   /// Calls ingot_rt_barrier.
@@ -240,6 +259,7 @@ private:
   mlir::ModuleOp module;
   VectorUnit unit;
   std::vector<Tile> registerTiles;
+  DotUnit dots;
   int64_t scratch = 0, contextLimit;
   /// Floats of packed input rows in the scratch memory, before the
   /// accumulators.

@@ -140,9 +140,14 @@ void LinearFrame::reduceArgmax(Ix firstRow, Ix rows) {
 
 std::string LinearFrame::nameOf(const LinearShape &shape, const LinearOperands &operands) {
   std::string name = "linear_";
-  llvm::raw_string_ostream(name) << shape.element << (shape.segmented ? "_segments" : "") << (shape.oddK ? "_odd" : "")
-                                 << (shape.gated ? "_gated_silu" : "") << (operands.bias ? "_bias" : "")
-                                 << (operands.residual ? "_residual" : "") << (shape.argmax ? "_argmax" : "");
+  llvm::raw_string_ostream os(name);
+  if (shape.quantized)
+    os << stringifyQuantization(*shape.quantized) << (shape.integers ? "_int8" : "")
+       << (shape.partialBlock ? "_partial" : "");
+  else
+    os << shape.element;
+  os << (shape.segmented ? "_segments" : "") << (shape.oddK ? "_odd" : "") << (shape.gated ? "_gated_silu" : "")
+     << (operands.bias ? "_bias" : "") << (operands.residual ? "_residual" : "") << (shape.argmax ? "_argmax" : "");
   return name;
 }
 

@@ -10,6 +10,7 @@
 #include "compiler/Codegen/CPU/Kernels.h"
 #include "compiler/Codegen/CPU/VectorMath.h"
 #include "ingot_rt/abi.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -152,9 +153,9 @@ void Kernels::rope(Emitter &e, const Rotary &rotary, Rows input, Rows result, Ix
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Where one head of one token goes in the cache: elements.
+/// Where one head of one token goes in the cache: elements; the scales, if there are any, bytes.
 struct Place {
-  Ix key, value;
+  Ix key, value, keyScale, valueScale;
 };
 } // namespace
 
@@ -164,13 +165,40 @@ static Place placeOf(Emitter &e, const Cache &cache, Ix slot, Ix head) {
   Ix block = slot / INGOT_RT_CACHE_BLOCK, position = slot % INGOT_RT_CACHE_BLOCK;
   Ix start = block * cache.blockElements() + cache.headStart(head);
   return {start + position / lanes * (cache.headDim * lanes) + position % lanes,
-          start + cache.keyElements() + position * cache.paddedHeadDim()};
+          start + cache.keyElements() + position * cache.paddedHeadDim(),
+          start + cache.scaleStart(/*ofValues=*/false) + position * 4,
+          start + cache.scaleStart(/*ofValues=*/true) + position * 4};
+}
+
+/// Stores a head's key or value as integers, `step` elements apart, and their scale: see `!ingot.kv_cache`.
+static void storeIntegers(Emitter &e, int64_t headDim, Value source, Ix from, Value memory, Ix to, int64_t step,
+                          Ix scaleAt) {
+  SmallVector<Value> largest = {e.f32(0)};
+  largest = e.loop(e.c(0), e.c(headDim), 1, largest, [&](Ix d, ValueRange carried) {
+    return SmallVector<Value>{e.larger(math::AbsFOp::create(e, e.load(source, from + d)), carried[0])};
+  });
+  Value counts = e.compare(arith::CmpFPredicate::UGE, largest[0], e.f32(0x1p-100f));
+  Value scale = e.choose(counts, e.div(largest[0], e.f32(127)), e.f32(0));
+  Value inverse = e.choose(counts, e.div(e.f32(127), largest[0]), e.f32(0));
+  // Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
+  e.loop(e.c(0), e.c(headDim), 1, [&](Ix d) {
+    Value shifted = e.add(e.mul(e.load(source, from + d), inverse), e.f32(12582912.0f));
+    Value code = arith::TruncIOp::create(e, e.getI8Type(), arith::BitcastOp::create(e, e.getI32Type(), shifted));
+    e.store(code, memory, to + d * step);
+  });
+  Value bytes = vector::BitCastOp::create(e, e.vector(e.getI8Type(), 4), e.broadcast(scale, 1));
+  e.vstore(bytes, memory, scaleAt);
 }
 
 /// Rounds and stores a head's key and value, read at two positions of two
 /// memories.
 static void storeInCache(Emitter &e, const Cache &cache, Value memory, Place place, Value key, Ix keyAt, Value value,
                          Ix valueAt) {
+  if (cache.hasScales()) {
+    storeIntegers(e, cache.headDim, key, keyAt, memory, place.key, lanes, place.keyScale);
+    storeIntegers(e, cache.headDim, value, valueAt, memory, place.value, 1, place.valueScale);
+    return;
+  }
   e.loop(e.c(0), e.c(cache.headDim), 1, [&](Ix d) {
     e.store(emitRound(e, e.load(key, keyAt + d), cache.element), memory, place.key + d * lanes);
     e.store(emitRound(e, e.load(value, valueAt + d), cache.element), memory, place.value + d);

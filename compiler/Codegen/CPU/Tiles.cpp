@@ -17,14 +17,19 @@ static constexpr int64_t panelLanes = 16;
 /// Rows of a tile, at most: more would leave more rows over and save no loads that matter.
 static constexpr int64_t maxRows = 16;
 
-VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
-  cpu.consume_back("-bf16");
-  bool wide = false, native = cpu == "native";
+bool ingot::cpu::isAArch64Cpu(llvm::StringRef cpu) {
+  if (cpu == "native")
+    return llvm::Triple(llvm::sys::getProcessTriple()).isAArch64();
   // No name is one of both architectures but "generic", which x86-64 names are never.
   llvm::StringRef base = cpu.split('+').first;
-  if (native ? llvm::Triple(llvm::sys::getProcessTriple()).isAArch64()
-             : llvm::AArch64::parseArch(base) || llvm::AArch64::parseCpu(base))
+  return llvm::AArch64::parseArch(base) || llvm::AArch64::parseCpu(base);
+}
+
+VectorUnit ingot::cpu::vectorUnitOf(llvm::StringRef cpu) {
+  if (isAArch64Cpu(cpu))
     return {32, 4};
+  cpu.consume_back("-bf16");
+  bool wide = false, native = cpu == "native";
   if (native) {
     wide = llvm::sys::getHostCPUFeatures().lookup("avx512vl");
   } else if (llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {

@@ -21,6 +21,9 @@ struct VectorUnit {
   int64_t registers, lanes;
 };
 
+/// Whether the CPU that --target-cpu calls `cpu` is an AArch64 one ("native": this machine's).
+bool isAArch64Cpu(llvm::StringRef cpu);
+
 /// The vector registers of the CPU that --target-cpu calls `cpu`: 32 of 16 lanes with AVX-512, 16 of 8 on other x86-64,
 /// 32 of 4 on AArch64 (Advanced SIMD, also where there is SVE).
 VectorUnit vectorUnitOf(llvm::StringRef cpu);

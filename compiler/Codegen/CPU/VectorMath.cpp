@@ -168,6 +168,8 @@ Value ingot::cpu::emitWiden(Emitter &e, Value stored) {
   if (element.isF32())
     return stored;
   Type floats = likeShape(type, e.getF32Type());
+  if (element.isInteger(8))
+    return arith::SIToFPOp::create(e, floats, stored);
   if (element.isF16())
     return arith::ExtFOp::create(e, floats, stored);
   Type ints = likeShape(type, e.getI32Type());

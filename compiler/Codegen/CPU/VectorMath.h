@@ -50,7 +50,7 @@ mlir::Value emitMinOfLanes(Emitter &e, mlir::Value vector);
 /// truncation into calls.
 mlir::Value emitRound(Emitter &e, mlir::Value value, mlir::Type element);
 
-/// f32, bf16 or f16, scalar or lanes, widened to f32 exactly.
+/// f32, bf16, f16 or signed i8, scalar or lanes, widened to f32 exactly.
 mlir::Value emitWiden(Emitter &e, mlir::Value stored);
 
 } // namespace ingot::cpu

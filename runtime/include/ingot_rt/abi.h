@@ -37,9 +37,27 @@ extern "C" {
 #define INGOT_RT_PARAMETER_ALIGNMENT 64
 
 /// How an element is stored. The order is part of the format of executables.
-enum ingot_rt_dtype { INGOT_RT_F32 = 0, INGOT_RT_BF16 = 1, INGOT_RT_F16 = 2 };
+enum ingot_rt_dtype {
+  INGOT_RT_F32 = 0,
+  INGOT_RT_BF16 = 1,
+  INGOT_RT_F16 = 2,
+  // Quantized weights: blocks of 32 or 256 elements of K, in the panels of dialects/ingot/Quantization.h. In its order.
+  INGOT_RT_Q8_0 = 3,
+  INGOT_RT_Q4_0 = 4,
+  INGOT_RT_Q4_1 = 5,
+  INGOT_RT_Q5_0 = 6,
+  INGOT_RT_Q5_1 = 7,
+  INGOT_RT_Q4_K = 8,
+  INGOT_RT_Q5_K = 9,
+  INGOT_RT_Q6_K = 10,
+  // Keys and values of a cache: integers with a scale for each head and token.
+  INGOT_RT_INT8 = 11,
+};
 
-static inline uint64_t ingot_rt_dtype_size(uint32_t dtype) { return dtype == INGOT_RT_F32 ? 4 : 2; }
+/// Bytes of an element that is not quantized.
+static inline uint64_t ingot_rt_dtype_size(uint32_t dtype) {
+  return dtype == INGOT_RT_F32 ? 4 : dtype == INGOT_RT_INT8 ? 1 : 2;
+}
 
 /// How a parameter's elements lie in memory.
 enum ingot_rt_layout {
@@ -317,10 +335,18 @@ static inline uint64_t ingot_rt_cache_value_bytes(uint64_t head_dim, uint32_t dt
   return INGOT_RT_CACHE_BLOCK * ((head_dim + 15) / 16 * 16) * ingot_rt_dtype_size(dtype);
 }
 
-/// Bytes of a block: [layer][kv head][keys, then values]. Always a multiple of 64.
+/// Bytes of one head's scales of one layer in a block, f32: [positions] of keys, then [positions] of values. Integers
+/// only.
+static inline uint64_t ingot_rt_cache_scale_bytes(uint32_t dtype) {
+  return dtype == INGOT_RT_INT8 ? 2 * 4 * INGOT_RT_CACHE_BLOCK : 0;
+}
+
+/// Bytes of a block: [layer][kv head][keys, then values, then scales]. Always a multiple of 64.
 static inline uint64_t ingot_rt_cache_block_bytes(uint64_t layers, uint64_t kv_heads, uint64_t head_dim,
                                                   uint32_t dtype) {
-  return layers * kv_heads * (ingot_rt_cache_key_bytes(head_dim, dtype) + ingot_rt_cache_value_bytes(head_dim, dtype));
+  return layers * kv_heads *
+         (ingot_rt_cache_key_bytes(head_dim, dtype) + ingot_rt_cache_value_bytes(head_dim, dtype) +
+          ingot_rt_cache_scale_bytes(dtype));
 }
 
 #ifdef __cplusplus

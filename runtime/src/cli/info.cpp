@@ -23,14 +23,22 @@ constexpr OptionSpec infoOptions[] = {
 };
 
 const char *dtypeName(uint32_t dtype) {
-  return dtype == INGOT_RT_F32 ? "f32" : dtype == INGOT_RT_BF16 ? "bf16" : dtype == INGOT_RT_F16 ? "f16" : "unknown";
+  static const char *const names[] = {"f32",  "bf16", "f16",  "q8_0", "q4_0", "q4_1",
+                                      "q5_0", "q5_1", "q4_k", "q5_k", "q6_k", "int8"};
+  return dtype < std::size(names) ? names[dtype] : "unknown";
+}
+
+/// Bytes of parameters by how they are stored.
+std::map<uint32_t, uint64_t> bytesOfDtypes(const ingot_rt_model &model) {
+  std::map<uint32_t, uint64_t> bytes;
+  for (uint64_t i = 0; i < model.parameter_count; ++i)
+    bytes[model.parameters[i].dtype] += model.parameters[i].count * model.parameters[i].layer_stride;
+  return bytes;
 }
 
 /// The type in which most bytes of the parameters are stored.
 uint32_t mainDtype(const ingot_rt_model &model) {
-  std::map<uint32_t, uint64_t> bytes;
-  for (uint64_t i = 0; i < model.parameter_count; ++i)
-    bytes[model.parameters[i].dtype] += model.parameters[i].count * model.parameters[i].layer_stride;
+  std::map<uint32_t, uint64_t> bytes = bytesOfDtypes(model);
   uint32_t best = INGOT_RT_F32;
   for (const auto &[dtype, count] : bytes)
     if (count > bytes[best])
@@ -297,6 +305,11 @@ void printJson(Program &program, const MemoryFacts &memory, const std::string &v
                                    {"weights_bytes", model.weights_bytes}})
     number(key, value);
   text("dtype", dtypeName(mainDtype(model)));
+  json.key("dtype_bytes");
+  json.beginObject();
+  for (const auto &[dtype, bytes] : bytesOfDtypes(model))
+    number(dtypeName(dtype), bytes);
+  json.endObject();
   text("kv_dtype", dtypeName(model.cache_groups[0].dtype));
   text("weights", weightsKind(program));
   if (model.random)
@@ -363,6 +376,9 @@ void printText(Program &program, const MemoryFacts &memory, const std::string &v
             model.vocab, model.hidden, model.intermediate, model.layers, model.heads, model.kv_heads, model.head_dim);
   out.print("weights      %s, %s, %s\n", dtypeName(mainDtype(model)), weightsKind(program),
             bytesText(model.weights_bytes).c_str());
+  if (auto stored = bytesOfDtypes(model); stored.size() > 1)
+    for (const auto &[dtype, bytes] : stored)
+      out.print("  %-10s %s\n", dtypeName(dtype), bytesText(bytes).c_str());
   out.print("cache        %s, %" PRIu64 " bytes a position\n", dtypeName(model.cache_groups[0].dtype),
             model.cache_groups[0].block_bytes / INGOT_RT_CACHE_BLOCK);
   out.print("context      %" PRIu64 " here, compiled for %" PRIu64 "; %" PRIu64 " sequences, %" PRIu64

@@ -1,8 +1,10 @@
 // See CompiledModel.h.
 #include "CompiledModel.h"
+#include "RandomBlocks.h"
 #include "compiler/Conversion/Passes.h"
 #include "compiler/Conversion/StepArguments.h"
 #include "compiler/Evaluator/Parameters.h"
+#include "compiler/Target/Packer.h"
 #include "device/device.h"
 #include "ingot_rt/emulate.h"
 #include "mlir/InitAllDialects.h"
@@ -11,6 +13,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "tools/ingot-eval/CheckpointParameters.h"
 #include "llvm/ExecutionEngine/Orc/JITTargetMachineBuilder.h"
 #include "llvm/ExecutionEngine/Orc/ThreadSafeModule.h"
 #include "llvm/IR/Module.h"
@@ -246,11 +249,19 @@ void CompiledModel::convert(const Build &build) {
     conversion.cpus = {variant};
     conversion.attention = build.attention;
     conversion.tilesOf = build.tilesOf;
+    conversion.definitions = build.definitions;
     toLLVM.addPass(createConvertIngotToLoopsPass(std::move(conversion)));
     toLLVM.addPass(createConvertLoopsToLLVMPass());
   }
   if (failed(toLLVM.run(*module)))
     fail("no LLVM dialect");
+}
+
+/// Whether some parameter is stored quantized.
+static bool usesQuantized(ModuleOp packed) {
+  return llvm::any_of(packed.getOps<ParameterOp>(), [](ParameterOp parameter) {
+    return isa<QuantizedType>(parameter.getTensorType().getElementType());
+  });
 }
 
 void CompiledModel::compile(const std::string &text, const Build &build) {
@@ -260,19 +271,27 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   module = source->clone();
   CompileOptions options;
   options.fuse = build.fuse;
+  options.quantize = build.quantize;
+  options.compute = build.compute;
   PassManager toPacked(&context);
   populateFusedPipeline(toPacked, options);
   populatePackedPipeline(toPacked, options);
   if (failed(toPacked.run(*module)))
     fail("no packed module");
   packed = module->clone();
-  pack(*module, *computeParameterTable(*module));
+  if (usesQuantized(*packed)) {
+    packBlocks(*packed);
+  } else {
+    parameters = std::make_unique<RandomParameters>(7);
+    pack(*module, *computeParameterTable(*module));
+  }
   auto model = (*module)->getAttrOfType<ModelAttr>(modelAttrName);
   auto cache = cast<KVCacheType>(module->lookupSymbol<func::FuncOp>(forwardName).getArgument(1).getType());
   vocab = model.getVocab();
-  cacheDtype = cache.getElementType().isF32()   ? INGOT_RT_F32
-               : cache.getElementType().isF16() ? INGOT_RT_F16
-                                                : INGOT_RT_BF16;
+  cacheDtype = cache.getElementType().isF32()        ? INGOT_RT_F32
+               : cache.getElementType().isF16()      ? INGOT_RT_F16
+               : cache.getElementType().isInteger(8) ? INGOT_RT_INT8
+                                                     : INGOT_RT_BF16;
   blockBytes = ingot_rt_cache_block_bytes(cache.getLayers(), cache.getKvHeads(), cache.getHeadDim(), cacheDtype);
 
   convert(build);
@@ -321,6 +340,19 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   entry = take(jit->lookup(stepSymbol(variant))).toPtr<ingot_rt_step_fn>();
 }
 
+void CompiledModel::packBlocks(ModuleOp packed) {
+  auto blocks = std::make_shared<RandomBlocks>(packed);
+  auto layouts = getPackedParameters(packed);
+  if (failed(layouts))
+    fail("no layouts");
+  uint64_t size = computeParameterTable(packed)->weightsBytes;
+  weightBytes.assign(size + 64, 0);
+  weights = weightBytes.data() + (64 - reinterpret_cast<uintptr_t>(weightBytes.data()) % 64) % 64;
+  check(packParameters(*layouts, *blocks, llvm::MutableArrayRef<char>(reinterpret_cast<char *>(weights), size),
+                       [](uint64_t) {}));
+  parameters = std::make_unique<CheckpointParameters>(blocks);
+}
+
 /// A value as `dtype` stores it, which must be exact.
 static void storeElement(uint8_t *to, uint32_t dtype, float value) {
   if (dtype == INGOT_RT_F32) {
@@ -353,7 +385,7 @@ void CompiledModel::pack(ModuleOp packed, const ParameterTable &table) {
     uint64_t elementBytes = ingot_rt_dtype_size(layout.dtype), group = ingot_rt_k_group(layout.dtype);
     for (uint64_t index = 0; index < layout.count; ++index) {
       Parameter parameter{op, op.getKind() ? layersOf[op.getKind()->str()][index] : -1};
-      std::vector<float> all = take(parameter.readAll(parameters));
+      std::vector<float> all = take(parameter.readAll(*parameters));
       uint8_t *base = weights + layout.offset + index * layout.layerStride;
       uint64_t padded = (layout.rows + 15) / 16 * 16;
       for (uint64_t i = 0; i < all.size(); ++i) {
@@ -535,7 +567,7 @@ std::vector<std::vector<float>> CompiledModel::evaluate(const std::vector<int32_
   EvaluatorOptions options;
   options.accumulation = accumulation;
   options.rowParallelSegments = INGOT_RT_K_SEGMENTS;
-  Evaluator evaluator(*source, parameters, options);
+  Evaluator evaluator(*source, *parameters, options);
   Cache cache(take(evaluator.cacheType()));
   auto logits = take(evaluator.logits({tokenIds}, 0, cache));
   std::vector<std::vector<float>> result;
@@ -552,7 +584,7 @@ std::vector<std::pair<int64_t, Matrix>> CompiledModel::observe(const std::vector
     if (!isa<LayersOp>(op))
       observed.emplace_back(layer, result);
   };
-  Evaluator evaluator(*source, parameters, options);
+  Evaluator evaluator(*source, *parameters, options);
   Cache cache(take(evaluator.cacheType()));
   take(evaluator.logits({tokenIds}, 0, cache));
   return observed;

@@ -42,6 +42,10 @@ struct Build {
   bool randomWeights = false;
   /// Changes the kernels before they become code.
   std::function<void(mlir::ModuleOp)> sabotage = {};
+  /// The definitions of a CPU's instructions instead of the instructions.
+  bool definitions = false;
+  Quantize quantize = Quantize::None;
+  ComputeType compute = ComputeType::Auto;
 };
 
 /// Tokens of one sequence in a step.
@@ -59,7 +63,8 @@ struct Seen {
 
 class CompiledModel {
 public:
-  /// Compiles, packs weights that the evaluator's RandomParameters define. Faults end the test program.
+  /// Compiles, packs weights that the evaluator's RandomParameters define, or, where parameters are or become
+  /// quantized, those of a RandomBlocks checkpoint by the packer. Faults end the test program.
   CompiledModel(const std::string &text, const Build &build);
   ~CompiledModel();
 
@@ -78,7 +83,7 @@ public:
 
   /// The module at stage `packed`, whose ops a hook sees, and the values of its parameters.
   mlir::ModuleOp packedModule() { return *packed; }
-  ParameterProvider &weightValues() { return parameters; }
+  ParameterProvider &weightValues() { return *parameters; }
 
   /// Layer and value of every activation that the evaluator computes for one step of one sequence.
   std::vector<std::pair<int64_t, Matrix>> observe(const std::vector<int32_t> &ids);
@@ -103,11 +108,12 @@ private:
   void compile(const std::string &text, const Build &build);
   void convert(const Build &build);
   void pack(mlir::ModuleOp packed, const ParameterTable &table);
+  void packBlocks(mlir::ModuleOp packed);
   void run(const std::vector<Chunk> &chunks, unsigned workers, uint32_t output, ingot_rt_step_args *keep = nullptr);
 
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> source, packed, module;
-  RandomParameters parameters{7};
+  std::unique_ptr<ParameterProvider> parameters;
   std::unique_ptr<llvm::orc::LLJIT> jit;
   ingot_rt_step_fn entry = nullptr;
   std::string variant = "native";

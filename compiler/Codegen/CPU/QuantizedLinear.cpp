@@ -1,0 +1,552 @@
+//===- QuantizedLinear.cpp - Products with quantized weights ------------------------------------------------------===//
+//
+// Two ways to make a tile of sums, whose surroundings are those of every linear (LinearFrame):
+//
+// - in float32: each weight is widened in registers to the float32 that its format defines, and the sums are those that
+//   float32 weights would give, one fused multiply-add a step and k ascending;
+// - in integers: a block of 32 of the input is rounded to multiples of its scale once (per worker, into scratch
+//   memory), sums over a block are exact, and one fused multiply-add a block (of Q6_K two) adds them, scaled, to the
+//   chain of the segment, then one more its offset.
+//
+// Nothing in a row's chain depends on the tile that it is computed in.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "compiler/Codegen/CPU/QuantizedLinear.h"
+#include "compiler/Codegen/CPU/DotUnit.h"
+#include "compiler/Codegen/CPU/LinearFrame.h"
+#include "compiler/Codegen/CPU/VectorMath.h"
+#include "ingot_rt/abi.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace ingot::cpu {
+
+static Value bitcast(Emitter &e, Type element, Value value) {
+  auto type = cast<VectorType>(value.getType());
+  int64_t bits = type.getNumElements() * type.getElementTypeBitWidth();
+  return vector::BitCastOp::create(e, e.vector(element, bits / element.getIntOrFloatBitWidth()), value);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Scales and offsets
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value PanelBlock::halves(Ix at, int64_t count) {
+  return emitWiden(e, bitcast(e, e.getF16Type(), e.vload(weights, at, 2 * count)));
+}
+
+Value PanelBlock::integers(Ix at, int64_t count, bool isSigned) {
+  Type ints = e.vector(e.getI32Type(), count);
+  Value bytes = e.vload(weights, at, count);
+  Value wide = isSigned ? arith::ExtSIOp::create(e, ints, bytes).getResult() : arith::ExtUIOp::create(e, ints, bytes);
+  return arith::SIToFPOp::create(e, e.vector(e.getF32Type(), count), wide);
+}
+
+Value PanelBlock::scale(Ix first, int64_t count, int64_t which) {
+  if (!format.hasHeader())
+    return halves(block + format.scaleStart() + first * 2, count);
+  bool isSigned = format.kind == Quantization::Q6_K;
+  Value own = integers(block + (format.scaleStart() + which * lanes) + first, count, isSigned);
+  return e.mul(halves(header + first * 2, count), own);
+}
+
+Value PanelBlock::offset(Ix first, int64_t count) {
+  if (!format.hasOffsets)
+    return {};
+  if (!format.hasHeader())
+    return halves(block + format.offsetStart() + first * 2, count);
+  Value own = integers(block + format.offsetStart() + first, count, /*isSigned=*/false);
+  return arith::NegFOp::create(e, e.mul(halves(header + 2 * lanes + first * 2, count), own));
+}
+
+Ix emitSegmentLength(Emitter &e, const QuantizedFormat &format, Ix k, int64_t segments) {
+  return ((k + (segments - 1)) / segments).roundUp(format.unit);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// A register tile
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Groups of four elements of K in a block.
+static constexpr int64_t groups = quantizedBlock / 4;
+
+namespace {
+/// What a tile's function is specialised for.
+struct QuantizedTile {
+  const QuantizedFormat &format;
+  /// Rows and panels.
+  Tile size;
+  /// Integers instead of float32.
+  bool integers;
+  DotUnit unit;
+};
+
+/// The body of one tile's function. Rows of the input lie interleaved: in float32 [k][row], as integers a record for
+/// each row of each block (QuantizedLinearEmitter::recordFloats).
+struct QuantizedTileEmitter {
+  Emitter &e;
+  const QuantizedTile &tile;
+  Value input, weights, accumulators;
+  Ix inputStart, weightStart, panelStride, units, accumulatorStart, accumulatorStride;
+
+  const QuantizedFormat &format() const { return tile.format; }
+  /// Features that are computed together.
+  int64_t width() const { return tile.integers ? tile.unit.lanes : lanes; }
+  /// Vectors of so many features in a panel.
+  int64_t parts() const { return lanes / width(); }
+
+  void emit();
+  void block(Ix blockIndex, Ix header, Ix at, SmallVectorImpl<Value> &sums);
+  void floatBlock(PanelBlock panel, Ix blockIndex, int64_t p, SmallVectorImpl<Value> &sums);
+  void integerBlock(PanelBlock panel, Ix blockIndex, int64_t p, int64_t part, SmallVectorImpl<Value> &sums);
+
+  Value shiftRight(Value value, int64_t by) {
+    if (by == 0)
+      return value;
+    return arith::ShRUIOp::create(e, value, e.splatInt(value.getType(), by));
+  }
+  Value mask(Value value, int64_t bits) { return arith::AndIOp::create(e, value, e.splatInt(value.getType(), bits)); }
+  Value &sumOf(SmallVectorImpl<Value> &sums, int64_t r, int64_t p, int64_t part) {
+    return sums[(r * tile.size.panels + p) * parts() + part];
+  }
+  /// Bytes of group `g` of a block's codes, or of its high bits, for the features of `part`.
+  Value codeBytes(PanelBlock panel, int64_t start, int64_t part) {
+    return e.vload(weights, panel.block + (start + part * 4 * width()), 4 * width());
+  }
+  Value codes(PanelBlock panel, int64_t g, int64_t part, SmallVectorImpl<Value> &low, SmallVectorImpl<Value> &high);
+  Ix record(Ix blockIndex, int64_t r);
+};
+} // namespace
+
+/// Floats of one row's record of a block: 32 codes as bytes, the scale, the scale times the sum of the codes, and two
+/// integers that sums start from: what the codes' offset has added too much to the first and the second half (with one
+/// scale a block: to all of it, and unused).
+static constexpr int64_t recordFloats = 12;
+
+Ix QuantizedTileEmitter::record(Ix blockIndex, int64_t r) {
+  return inputStart + (blockIndex * tile.size.rows + r) * recordFloats;
+}
+
+/// The unsigned codes of group `g`, as bytes; of 8 bits the signed ones. What two groups share is loaded once.
+Value QuantizedTileEmitter::codes(PanelBlock panel, int64_t g, int64_t part, SmallVectorImpl<Value> &low,
+                                  SmallVectorImpl<Value> &high) {
+  if (format().codeBits == 8)
+    return codeBytes(panel, g * 64, part);
+  int64_t half = groups / 2;
+  if (!low[g % half])
+    low[g % half] = codeBytes(panel, g % half * 64, part);
+  Value code = mask(shiftRight(low[g % half], g < half ? 0 : 4), 15);
+  int64_t bits = format().highBits();
+  if (bits == 0)
+    return code;
+  int64_t perByte = 8 / bits, index = g / perByte, shift = g % perByte * bits;
+  if (!high[index])
+    high[index] = codeBytes(panel, format().highStart() + index * 64, part);
+  // To bits 4 and up.
+  Value moved = high[index];
+  if (shift > 4)
+    moved = shiftRight(moved, shift - 4);
+  else if (shift < 4)
+    moved = arith::ShLIOp::create(e, moved, e.splatInt(moved.getType(), 4 - shift));
+  return arith::OrIOp::create(e, code, mask(moved, ((1 << bits) - 1) << 4));
+}
+
+/// A block of a panel in float32: each weight is what the format says, each sum takes k in ascending order.
+void QuantizedTileEmitter::floatBlock(PanelBlock panel, Ix blockIndex, int64_t p, SmallVectorImpl<Value> &sums) {
+  auto ints = e.vector(e.getI32Type());
+  Value offset = panel.offset(e.c(0), lanes), scale;
+  SmallVector<Value> low(groups / 2), high(2);
+  for (int64_t g = 0; g < groups; ++g) {
+    int64_t perScale = groups / format().scalesPerBlock;
+    if (g % perScale == 0)
+      scale = panel.scale(e.c(0), lanes, g / perScale);
+    Value bytes = bitcast(e, e.getI32Type(), codes(panel, g, 0, low, high));
+    for (int64_t i = 0; i < 4; ++i) {
+      Value code;
+      if (format().codeBits == 8) {
+        Value up = i == 3 ? bytes : arith::ShLIOp::create(e, bytes, e.splatInt(ints, 24 - 8 * i)).getResult();
+        code = arith::ShRSIOp::create(e, up, e.splatInt(ints, 24));
+      } else {
+        code = mask(shiftRight(bytes, 8 * i), 255);
+      }
+      if (format().codeOffset)
+        code = arith::SubIOp::create(e, code, e.splatInt(ints, format().codeOffset));
+      Value number = arith::SIToFPOp::create(e, e.vector(e.getF32Type()), code);
+      Value weight = offset ? e.fma(number, scale, offset) : e.mul(number, scale);
+      for (int64_t r = 0; r < tile.size.rows; ++r) {
+        Value x = e.load(input, inputStart + (blockIndex * quantizedBlock + (4 * g + i)) * tile.size.rows + r);
+        Value &sum = sumOf(sums, r, p, 0);
+        sum = e.fma(e.broadcast(x), weight, sum);
+      }
+    }
+  }
+}
+
+/// A block of some features of a panel in integers.
+void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t p, int64_t part,
+                                        SmallVectorImpl<Value> &sums) {
+  DotEmitter dot(e, tile.unit);
+  int64_t perScale = groups / format().scalesPerBlock, rows = tile.size.rows;
+  auto load = [&](int64_t r, int64_t field) { return e.load(input, record(blockIndex, r) + field); };
+  auto inputBytes = [&](int64_t r, int64_t g) {
+    Value four = arith::BitcastOp::create(e, e.getI32Type(), load(r, g));
+    return bitcast(e, e.getI8Type(), e.broadcast(four, width()));
+  };
+  int64_t bias = format().codeBits == 8 ? dot.signedBias() : format().codeOffset;
+  SmallVector<Value> low(groups / 2), high(2);
+  SmallVector<DotEmitter::Sum> dots(rows);
+  for (int64_t g = 0; g < groups; ++g) {
+    if (g % perScale == 0)
+      for (int64_t r = 0; r < rows; ++r) {
+        Value start = e.splatInt(dot.ints(), 0);
+        if (bias)
+          start = e.broadcast(arith::BitcastOp::create(e, e.getI32Type(), load(r, 10 + g / perScale)), width());
+        dots[r] = {start, Value(), 0};
+      }
+    Value code = codes(panel, g, part, low, high);
+    for (int64_t r = 0; r < rows; ++r)
+      if (format().codeBits == 8)
+        dot.addSigned(dots[r], code, inputBytes(r, g));
+      else
+        dot.add(dots[r], code, inputBytes(r, g), (1 << format().codeBits) - 1);
+    if (g % perScale != perScale - 1)
+      continue;
+    Value scale = panel.scale(e.c(part * width()), width(), g / perScale);
+    for (int64_t r = 0; r < rows; ++r) {
+      Value exact = arith::SIToFPOp::create(e, e.vector(e.getF32Type(), width()), dot.finish(dots[r]));
+      Value &sum = sumOf(sums, r, p, part);
+      sum = e.fma(exact, e.mul(scale, e.broadcast(load(r, 8), width())), sum);
+    }
+  }
+  if (Value offset = panel.offset(e.c(part * width()), width()))
+    for (int64_t r = 0; r < rows; ++r) {
+      Value &sum = sumOf(sums, r, p, part);
+      sum = e.fma(offset, e.broadcast(load(r, 9), width()), sum);
+    }
+}
+
+/// One block of all panels.
+void QuantizedTileEmitter::block(Ix blockIndex, Ix header, Ix at, SmallVectorImpl<Value> &sums) {
+  for (int64_t p = 0; p < tile.size.panels; ++p) {
+    PanelBlock panel{e, format(), weights, at + panelStride * p, header + panelStride * p};
+    if (!tile.integers)
+      floatBlock(panel, blockIndex, p, sums);
+    else
+      for (int64_t part = 0; part < parts(); ++part)
+        integerBlock(panel, blockIndex, p, part, sums);
+  }
+}
+
+void QuantizedTileEmitter::emit() {
+  SmallVector<Value> sums;
+  for (int64_t i = 0; i < tile.size.rows * tile.size.panels * parts(); ++i)
+    sums.push_back(e.splat(e.vector(e.getF32Type(), width()), 0));
+  int64_t blocks = format().unit / quantizedBlock;
+  sums = e.loop(e.c(0), units, 1, sums, [&](Ix unit, ValueRange outer) {
+    Ix header = weightStart + unit * format().unitBytes(), first = header + format().headerBytes();
+    auto one = [&](Ix b, ValueRange carried) {
+      SmallVector<Value> next(carried);
+      block(unit * blocks + b, header, first + b * format().blockBytes(), next);
+      return next;
+    };
+    return blocks == 1 ? one(e.c(0), outer) : e.loop(e.c(0), e.c(blocks), 1, outer, one);
+  });
+  for (int64_t r = 0; r < tile.size.rows; ++r)
+    for (int64_t p = 0; p < tile.size.panels; ++p)
+      for (int64_t part = 0; part < parts(); ++part)
+        e.vstore(sumOf(sums, r, p, part), accumulators,
+                 accumulatorStart + accumulatorStride * r + (p * lanes + part * width()));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The function of a linear
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Panels between two changes of the register tile, so that the tiles of a block of rows share its weights in cache.
+static constexpr int64_t panelBlock = 16;
+
+/// The body of a linear's function.
+struct QuantizedLinearEmitter : LinearFrame {
+  using LinearFrame::LinearFrame;
+
+  const QuantizedFormat &format() const { return getQuantizedFormat(*shape.quantized); }
+  /// Floats of scratch memory for one row's copy.
+  Ix rowFloats() { return shape.integers ? blocks * recordFloats : blocks * quantizedBlock; }
+
+  /// Blocks of K, the last one perhaps partial, and the length of a segment.
+  Ix blocks, segmentLength;
+  std::vector<Tile> tiles;
+
+  void emit();
+  void cutRows(Ix rows, llvm::function_ref<void(Tile, Ix, Ix)> body);
+  Ix blockRows();
+  void copyRows(Ix firstRow, Ix rows);
+  void copyFloats(Ix from, Ix target, int64_t tileRows, int64_t r);
+  void copyIntegers(Ix from, Ix target, int64_t tileRows, int64_t r);
+  Value loadInputs(Ix from, Ix k);
+  void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
+  void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
+  void products(Ix inputStart, Ix panel, Tile size);
+};
+
+void QuantizedLinearEmitter::cutRows(Ix rows, function_ref<void(Tile, Ix, Ix)> body) {
+  Ix begin = e.c(0);
+  for (Tile size : tiles) {
+    Ix end = size.rows == 1 ? rows : begin + (rows - begin) / size.rows * size.rows;
+    body(size, begin, end);
+    begin = end;
+  }
+}
+
+/// Rows whose copies fit the scratch memory together, a multiple of the first tile's.
+Ix QuantizedLinearEmitter::blockRows() {
+  int64_t unit = tiles.front().rows;
+  Ix fitting = e.c(kernels.packedFloats) / rowFloats() / unit * unit;
+  return e.max(e.c(unit), e.min(fitting, e.c(Kernels::maxBlockRows / unit * unit)));
+}
+
+/// 16 features of a row from element k on; those beyond K are zero, whatever memory holds.
+Value QuantizedLinearEmitter::loadInputs(Ix from, Ix k) {
+  if (!shape.partialBlock)
+    return e.vload(in.input.memory, from + k);
+  return e.maskedLoad(in.input.memory, from + k, e.maskBelow(e.saturatingSub(in.k, k)));
+}
+
+/// One row as [k][row of the tile].
+void QuantizedLinearEmitter::copyFloats(Ix from, Ix target, int64_t tileRows, int64_t r) {
+  e.loop(e.c(0), blocks * quantizedBlock, lanes, [&](Ix k) {
+    Value values = loadInputs(from, k);
+    if (tileRows == 1)
+      return e.vstore(values, worker.scratch, target + k);
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      e.store(vector::ExtractOp::create(e, values, ArrayRef<int64_t>{lane}), worker.scratch,
+              target + (k + lane) * tileRows + r);
+  });
+}
+
+/// The sum of 16 integers.
+static Value sumOfIntegers(Emitter &e, Value value) {
+  for (int64_t n = lanes / 2; n >= 1; n /= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t i = 0; i < n; ++i) {
+      low.push_back(i);
+      high.push_back(i + n);
+    }
+    Value a = vector::ShuffleOp::create(e, value, value, low), b = vector::ShuffleOp::create(e, value, value, high);
+    value = arith::AddIOp::create(e, a, b);
+  }
+  return vector::ExtractOp::create(e, value, ArrayRef<int64_t>{0});
+}
+
+/// One row as records of blocks.
+void QuantizedLinearEmitter::copyIntegers(Ix from, Ix target, int64_t tileRows, int64_t r) {
+  auto floats = e.vector(e.getF32Type()), ints = e.vector(e.getI32Type());
+  DotEmitter dot(e, kernels.dotUnit());
+  int64_t bias = format().codeBits == 8 ? dot.signedBias() : format().codeOffset;
+  // Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
+  constexpr float shifter = 12582912.0f;
+  e.loop(e.c(0), blocks, 1, [&](Ix b) {
+    Value x[2], largest;
+    for (int64_t i = 0; i < 2; ++i) {
+      x[i] = loadInputs(from, b * quantizedBlock + i * lanes);
+      Value magnitude = math::AbsFOp::create(e, x[i]);
+      largest = i ? e.larger(largest, magnitude) : magnitude;
+    }
+    Value limit = emitMaxOfLanes(e, largest);
+    Value counts = e.compare(arith::CmpFPredicate::UGE, limit, e.f32(0x1p-100f));
+    Value scale = e.choose(counts, e.div(limit, e.f32(127)), e.f32(0));
+    Value inverse = e.broadcast(e.choose(counts, e.div(e.f32(127), limit), e.f32(0)));
+    Ix to = target + (b * tileRows + r) * recordFloats;
+    Value sums[2];
+    for (int64_t i = 0; i < 2; ++i) {
+      Value shifted = e.add(e.mul(x[i], inverse), e.splat(floats, shifter));
+      Value code = arith::SubIOp::create(e, arith::BitcastOp::create(e, ints, shifted), e.splatInt(ints, 0x4b400000));
+      Value bytes = arith::TruncIOp::create(e, e.vector(e.getI8Type()), code);
+      e.vstore(bitcast(e, e.getF32Type(), bytes), worker.scratch, to + i * 4);
+      sums[i] = sumOfIntegers(e, code);
+    }
+    Value all = arith::AddIOp::create(e, sums[0], sums[1]);
+    e.store(scale, worker.scratch, to + 8);
+    e.store(e.mul(scale, arith::SIToFPOp::create(e, e.getF32Type(), all)), worker.scratch, to + 9);
+    if (format().scalesPerBlock == 1)
+      sums[0] = all;
+    for (int64_t i = 0; i < 2; ++i) {
+      Value start = arith::MulIOp::create(e, sums[i], e.i32(-bias));
+      e.store(arith::BitcastOp::create(e, e.getF32Type(), start), worker.scratch, to + (10 + i));
+    }
+  });
+}
+
+void QuantizedLinearEmitter::copyRows(Ix firstRow, Ix rows) {
+  cutRows(rows, [&](Tile size, Ix begin, Ix end) {
+    e.loop(begin, end, size.rows, [&](Ix row) {
+      for (int64_t r = 0; r < size.rows; ++r) {
+        Ix from = (firstRow + row + e.c(r)) * in.input.stride, target = row * rowFloats();
+        if (shape.integers)
+          copyIntegers(from, target, size.rows, r);
+        else
+          copyFloats(from, target, size.rows, r);
+      }
+    });
+  });
+}
+
+/// The sums of a tile at the panels from `panel` on, for each segment: [segment][row][panel][lane].
+void QuantizedLinearEmitter::products(Ix inputStart, Ix panel, Tile size) {
+  QuantizedTile kernel{format(), size, shape.integers, kernels.dotUnit()};
+  std::string name = ("product_" + stringifyQuantization(*shape.quantized) + (shape.integers ? "_int8_" : "_") +
+                      Twine(size.rows) + "x" + Twine(size.panels))
+                         .str();
+  int64_t accumulatorFloats = size.rows * size.panels * lanes;
+  int64_t inputFloats = (shape.integers ? recordFloats : quantizedBlock) * size.rows;
+  auto emitSegment = [&](Ix segment) {
+    Ix start = e.min(segment * segmentLength, blocks * quantizedBlock);
+    Ix extent = e.min(blocks * quantizedBlock - start, segmentLength);
+    Ix units = extent / format().unit;
+    Ix weightStart = (features / lanes * (start / format().unit) + panel * units) * format().unitBytes();
+    SmallVector<Value> arguments = {worker.scratch,
+                                    inputStart + start / quantizedBlock * inputFloats,
+                                    in.weights,
+                                    weightStart,
+                                    units * format().unitBytes(),
+                                    units,
+                                    accumulators + segment * accumulatorFloats,
+                                    e.c(size.panels * lanes)};
+    kernels.call(e, name, arguments, [&](Emitter &f, ValueRange a) {
+      QuantizedTileEmitter{f,          kernel,     a[0],       a[2],       a[0],      f.ix(a[1]),
+                           f.ix(a[3]), f.ix(a[4]), f.ix(a[5]), f.ix(a[6]), f.ix(a[7])}
+          .emit();
+    });
+  };
+  if (segments() == 1)
+    emitSegment(e.c(0));
+  else
+    e.loop(e.c(0), e.c(segments()), 1, emitSegment);
+}
+
+/// One register tile: `unitCount` units from `unit` on, rows from `row` of the block on.
+void QuantizedLinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount) {
+  int64_t panelCount = unitCount * unitPanels();
+  Tile whole = {size.rows, panelCount};
+  products(row * rowFloats(), unit * unitPanels(), whole);
+  epilogue(firstRow, row, unit, whole, unitCount);
+}
+
+/// Every tile of the panels [unitBegin, unitEnd), for a block of rows.
+void QuantizedLinearEmitter::panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd) {
+  cutRows(rows, [&](Tile size, Ix begin, Ix end) {
+    int64_t unitCount = std::max<int64_t>(size.panels / unitPanels(), 1);
+    Ix whole = unitBegin + (unitEnd - unitBegin) / unitCount * unitCount;
+    e.when(begin < end, [&] {
+      e.loop(unitBegin, whole, unitCount, [&](Ix unit) {
+        e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, unitCount); });
+      });
+      if (unitCount > 1)
+        e.loop(whole, unitEnd, 1,
+               [&](Ix unit) { e.loop(begin, end, size.rows, [&](Ix row) { tile(firstRow, row, unit, size, 1); }); });
+    });
+  });
+}
+
+/// Register tiles by descending rows. Many rows share the widening of weights; one walks several panels, which are
+/// streams for the memory. AVX-512 has twice the registers, of twice the width.
+std::vector<Tile> chooseQuantizedTiles(DotUnit unit) {
+  if (unit.lanes == lanes)
+    return {{8, 2}, {4, 2}, {2, 4}, {1, 4}};
+  return {{4, 1}, {2, 2}, {1, 4}};
+}
+
+void QuantizedLinearEmitter::emit() {
+  tiles = chooseQuantizedTiles(kernels.dotUnit());
+  blocks = (in.k + (quantizedBlock - 1)) / quantizedBlock;
+  segmentLength = emitSegmentLength(e, format(), in.k, segments());
+  Ix units = (in.n + (lanes - 1)) / lanes;
+  IndexRange mine = e.share(units, worker.id, worker.count);
+  Ix block = blockRows();
+  e.loop(e.c(0), (in.rows + block - 1) / block, 1, [&](Ix index) {
+    Ix firstRow = index * block, rows = e.min(block, in.rows - firstRow);
+    copyRows(firstRow, rows);
+    if (shape.argmax)
+      initArgmax(rows);
+    e.loop(mine.begin, mine.end, panelBlock,
+           [&](Ix unit) { panels(firstRow, rows, unit, e.min(unit + panelBlock, mine.end)); });
+    if (shape.argmax)
+      reduceArgmax(firstRow, rows);
+  });
+}
+
+void Kernels::quantizedLinear(Emitter &e, const LinearShape &shape, const LinearOperands &operands,
+                              const Worker &worker) {
+  call(e, LinearFrame::nameOf(shape, operands), LinearFrame::argumentsOf(shape, operands, worker),
+       [&](Emitter &inner, ValueRange arguments) {
+         QuantizedLinearEmitter emitter(inner, *this, shape);
+         emitter.bind(arguments, operands);
+         emitter.emit();
+       });
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Embedding
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Elements of one row of a matrix in panels of one segment, widened one by one: a table is read a row for each token.
+void Kernels::quantizedEmbedding(Emitter &e, const Batch &batch, Value table, Quantization kind, Rows result, Ix n,
+                                 const Worker &worker) {
+  const QuantizedFormat &format = getQuantizedFormat(kind);
+  std::string name = ("embedding_" + stringifyQuantization(kind)).str();
+  auto arguments = {Value(batch.tokens),
+                    table,
+                    Value(result.memory),
+                    Value(result.stride),
+                    Value(n),
+                    Value(batch.tokenCount),
+                    Value(worker.id),
+                    Value(worker.count)};
+  call(e, name, SmallVector<Value>(arguments), [&](Emitter &f, ValueRange a) {
+    Ix size = f.ix(a[4]), blocks = (size + (quantizedBlock - 1)) / quantizedBlock;
+    int64_t blocksOfUnit = format.unit / quantizedBlock;
+    auto i32 = [&](Value byte) -> Value { return arith::ExtUIOp::create(f, f.getI32Type(), byte); };
+    f.loop(f.share(blocks * f.ix(a[5]), f.ix(a[6]), f.ix(a[7])), [&](Ix share) {
+      Ix row = share / blocks, b = share % blocks, id = f.toIndex(f.load(a[0], row)), lane = id % lanes;
+      Ix unit = id / lanes * ((size + (format.unit - 1)) / format.unit) + b / blocksOfUnit;
+      Ix header = unit * format.unitBytes();
+      Ix at = header + format.headerBytes() + b % blocksOfUnit * format.blockBytes();
+      PanelBlock panel{f, format, a[1], at, header};
+      Value offset = panel.offset(lane, 1);
+      int64_t perScale = quantizedBlock / format.scalesPerBlock;
+      for (int64_t part = 0; part < format.scalesPerBlock; ++part) {
+        Value scale = vector::ExtractOp::create(f, panel.scale(lane, 1, part), ArrayRef<int64_t>{0});
+        Ix begin = f.c(part * perScale),
+           end = f.min(f.c((part + 1) * perScale), f.max(size - b * quantizedBlock, f.c(0)));
+        f.loop(begin, end, 1, [&](Ix k) {
+          Ix g = k / 4, column = lane * 4 + k % 4;
+          Value code;
+          if (format.codeBits == 8) {
+            code = arith::ExtSIOp::create(f, f.getI32Type(), f.load(a[1], at + g * 64 + column));
+          } else {
+            Value shift = f.toI32(g / (groups / 2) * 4);
+            Value low = arith::ShRUIOp::create(f, i32(f.load(a[1], at + g % (groups / 2) * 64 + column)), shift);
+            code = arith::AndIOp::create(f, low, f.i32(15));
+            if (int64_t bits = format.highBits()) {
+              int64_t perByte = 8 / bits;
+              Value byte = i32(f.load(a[1], at + format.highStart() + g / perByte * 64 + column));
+              Value high = arith::ShRUIOp::create(f, byte, f.toI32(g % perByte * bits));
+              high = arith::AndIOp::create(f, high, f.i32((1 << bits) - 1));
+              code = arith::OrIOp::create(f, code, arith::ShLIOp::create(f, high, f.i32(4)));
+            }
+            code = arith::SubIOp::create(f, code, f.i32(format.codeOffset));
+          }
+          Value number = arith::SIToFPOp::create(f, f.getF32Type(), code);
+          Value value = offset ? f.fma(number, scale, vector::ExtractOp::create(f, offset, ArrayRef<int64_t>{0}))
+                               : f.mul(number, scale);
+          f.store(value, a[2], row * f.ix(a[3]) + b * quantizedBlock + k);
+        });
+      }
+    });
+  });
+}
+
+} // namespace ingot::cpu
