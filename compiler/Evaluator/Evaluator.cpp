@@ -363,11 +363,11 @@ private:
     return all;
   }
 
-  /// The input as `compute int8` rounds it: blocks of 32 elements to multiples of 1/127 of their largest magnitude.
+  /// The input as `compute int8` rounds it: blocks of 16 elements to multiples of 1/127 of their largest magnitude.
   static Rows<T> roundBlocks(Rows<T> x) {
     for (int64_t t = 0; t < x.rows; ++t)
-      for (int64_t first = 0; first < x.columns; first += quantizedBlock)
-        roundToInt8(MutableArrayRef<T>(x.row(t) + first, std::min(quantizedBlock, x.columns - first)));
+      for (int64_t first = 0; first < x.columns; first += inputBlock)
+        roundToInt8(MutableArrayRef<T>(x.row(t) + first, std::min(inputBlock, x.columns - first)));
     return x;
   }
 

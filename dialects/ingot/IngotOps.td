@@ -256,9 +256,9 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
     Sums over K run in ascending order in float32 within a segment. After packing several matrices are one parameter:
     a matrix of all rows, or with `gated` a tensor<2xNxK>.
 
-    `compute int8` rounds the input first: with m the largest magnitude of 32 elements of x_t (of a block of K that the
+    `compute int8` rounds the input first: with m the largest magnitude of 16 elements of x_t (half a block of K that the
     weights share), and s = m / 127, an element x becomes s * round(x * (127 / m)); a block with m < 2^-100 becomes zero.
-    The products of these integers with the weights' codes are exact, and so are their sums over a block.
+    The products of these integers with the weights' codes are exact, and so are their sums over these 16.
 
     Constraints:
     - C1: at least one weight; all have K columns, K being the input's features.

@@ -164,10 +164,10 @@ TEST(Quantized, ErrorOfIntegerProductsIsBounded) {
         for (int64_t n = 0; n < 512; ++n) {
           ArrayRef<float> x = input.row(t), row = ArrayRef<float>(values).slice(n * 512, 512);
           double exact = 0, bound = 0, size = 0;
-          for (int64_t first = 0; first < 512; first += 32) {
+          for (int64_t first = 0; first < 512; first += inputBlock) {
             float largest = 0;
             double magnitudes = 0;
-            for (int64_t k = first; k < first + 32; ++k) {
+            for (int64_t k = first; k < first + inputBlock; ++k) {
               largest = std::max(largest, std::fabs(x[k]));
               magnitudes += std::fabs(row[k]);
               exact += double(x[k]) * row[k];

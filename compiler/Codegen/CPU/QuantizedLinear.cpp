@@ -4,9 +4,10 @@
 //
 // - in float32: each weight is widened in registers to the float32 that its format defines, and the sums are those that
 //   float32 weights would give, one fused multiply-add a step and k ascending;
-// - in integers: a block of 32 of the input is rounded to multiples of its scale once (per worker, into scratch
-//   memory), sums over a block are exact, and one fused multiply-add a block (of Q6_K two) adds them, scaled, to the
-//   chain of the segment, then one more its offset.
+// - in integers: 16 elements of the input are rounded to multiples of their scale once (per worker, into scratch
+//   memory), and sums over them are exact. A block's two sums, each times the input's scale, are added, and one fused
+//   multiply-add a block (of Q6_K, whose scales are of 16 elements, two) adds them times the weights' scale to the chain
+//   of the segment, then one more the block's offset.
 //
 // Nothing in a row's chain depends on the tile that it is computed in.
 //
@@ -121,10 +122,12 @@ struct QuantizedTileEmitter {
 };
 } // namespace
 
-/// Floats of one row's record of a block: 32 codes as bytes, the scale, the scale times the sum of the codes, and two
-/// integers that sums start from: what the codes' offset has added too much to the first and the second half (with one
-/// scale a block: to all of it, and unused).
-static constexpr int64_t recordFloats = 12;
+/// Floats of one row's record of a block: 32 codes as bytes, the scales of its halves, and then, if the weights have
+/// offsets, the sum of the rounded elements, else two integers that the halves' sums start from: what the codes' offset
+/// adds too much.
+static constexpr int64_t recordFloats = 12, recordScales = 8, recordSum = 10, recordStarts = 10;
+/// Parts of a block whose inputs have a scale each.
+static constexpr int64_t inputHalves = quantizedBlock / inputBlock;
 
 Ix QuantizedTileEmitter::record(Ix blockIndex, int64_t r) {
   return inputStart + (blockIndex * tile.size.rows + r) * recordFloats;
@@ -189,21 +192,22 @@ void QuantizedTileEmitter::floatBlock(PanelBlock panel, Ix blockIndex, int64_t p
 void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t p, int64_t part,
                                         SmallVectorImpl<Value> &sums) {
   DotEmitter dot(e, tile.unit);
-  int64_t perScale = groups / format().scalesPerBlock, rows = tile.size.rows;
+  int64_t perHalf = groups / inputHalves, rows = tile.size.rows;
   auto load = [&](int64_t r, int64_t field) { return e.load(input, record(blockIndex, r) + field); };
   auto inputBytes = [&](int64_t r, int64_t g) {
     Value four = arith::BitcastOp::create(e, e.getI32Type(), load(r, g));
     return bitcast(e, e.getI8Type(), e.broadcast(four, width()));
   };
   int64_t bias = format().codeBits == 8 ? dot.signedBias() : format().codeOffset;
-  SmallVector<Value> low(groups / 2), high(2);
+  SmallVector<Value> low(groups / 2), high(2), scaled(rows);
   SmallVector<DotEmitter::Sum> dots(rows);
   for (int64_t g = 0; g < groups; ++g) {
-    if (g % perScale == 0)
+    int64_t half = g / perHalf;
+    if (g % perHalf == 0)
       for (int64_t r = 0; r < rows; ++r) {
         Value start = e.splatInt(dot.ints(), 0);
         if (bias)
-          start = e.broadcast(arith::BitcastOp::create(e, e.getI32Type(), load(r, 10 + g / perScale)), width());
+          start = e.broadcast(arith::BitcastOp::create(e, e.getI32Type(), load(r, recordStarts + half)), width());
         dots[r] = {start, Value(), 0};
       }
     Value code = codes(panel, g, part, low, high);
@@ -212,19 +216,23 @@ void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t
         dot.addSigned(dots[r], code, inputBytes(r, g));
       else
         dot.add(dots[r], code, inputBytes(r, g), (1 << format().codeBits) - 1);
-    if (g % perScale != perScale - 1)
+    if (g % perHalf != perHalf - 1)
       continue;
-    Value scale = panel.scale(e.c(part * width()), width(), g / perScale);
+    bool own = format().scalesPerBlock == inputHalves, first = own || half == 0, last = own || half == inputHalves - 1;
+    Value scale = last ? panel.scale(e.c(part * width()), width(), own ? half : 0) : Value();
     for (int64_t r = 0; r < rows; ++r) {
       Value exact = arith::SIToFPOp::create(e, e.vector(e.getF32Type(), width()), dot.finish(dots[r]));
+      Value inputScale = e.broadcast(load(r, recordScales + half), width());
+      scaled[r] = first ? e.mul(exact, inputScale) : e.fma(exact, inputScale, scaled[r]);
       Value &sum = sumOf(sums, r, p, part);
-      sum = e.fma(exact, e.mul(scale, e.broadcast(load(r, 8), width())), sum);
+      if (last)
+        sum = e.fma(scaled[r], scale, sum);
     }
   }
   if (Value offset = panel.offset(e.c(part * width()), width()))
     for (int64_t r = 0; r < rows; ++r) {
       Value &sum = sumOf(sums, r, p, part);
-      sum = e.fma(offset, e.broadcast(load(r, 9), width()), sum);
+      sum = e.fma(offset, e.broadcast(load(r, recordSum), width()), sum);
     }
 }
 
@@ -349,34 +357,30 @@ void QuantizedLinearEmitter::copyIntegers(Ix from, Ix target, int64_t tileRows, 
   // Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
   constexpr float shifter = 12582912.0f;
   e.loop(e.c(0), blocks, 1, [&](Ix b) {
-    Value x[2], largest;
-    for (int64_t i = 0; i < 2; ++i) {
-      x[i] = loadInputs(from, b * quantizedBlock + i * lanes);
-      Value magnitude = math::AbsFOp::create(e, x[i]);
-      largest = i ? e.larger(largest, magnitude) : magnitude;
-    }
-    Value limit = emitMaxOfLanes(e, largest);
-    Value counts = e.compare(arith::CmpFPredicate::UGE, limit, e.f32(0x1p-100f));
-    Value scale = e.choose(counts, e.div(limit, e.f32(127)), e.f32(0));
-    Value inverse = e.broadcast(e.choose(counts, e.div(e.f32(127), limit), e.f32(0)));
     Ix to = target + (b * tileRows + r) * recordFloats;
-    Value sums[2];
-    for (int64_t i = 0; i < 2; ++i) {
-      Value shifted = e.add(e.mul(x[i], inverse), e.splat(floats, shifter));
+    Value blockSum;
+    for (int64_t half = 0; half < inputHalves; ++half) {
+      Value x = loadInputs(from, b * quantizedBlock + half * inputBlock);
+      Value limit = emitMaxOfLanes(e, math::AbsFOp::create(e, x));
+      Value counts = e.compare(arith::CmpFPredicate::UGE, limit, e.f32(0x1p-100f));
+      Value scale = e.choose(counts, e.div(limit, e.f32(127)), e.f32(0));
+      Value inverse = e.broadcast(e.choose(counts, e.div(e.f32(127), limit), e.f32(0)));
+      Value shifted = e.add(e.mul(x, inverse), e.splat(floats, shifter));
       Value code = arith::SubIOp::create(e, arith::BitcastOp::create(e, ints, shifted), e.splatInt(ints, 0x4b400000));
       Value bytes = arith::TruncIOp::create(e, e.vector(e.getI8Type()), code);
-      e.vstore(bitcast(e, e.getF32Type(), bytes), worker.scratch, to + i * 4);
-      sums[i] = sumOfIntegers(e, code);
+      e.vstore(bitcast(e, e.getF32Type(), bytes), worker.scratch, to + half * (inputBlock / 4));
+      e.store(scale, worker.scratch, to + (recordScales + half));
+      Value sum = sumOfIntegers(e, code);
+      if (format().hasOffsets) {
+        Value rounded = arith::SIToFPOp::create(e, e.getF32Type(), sum);
+        blockSum = half == 0 ? e.mul(scale, rounded) : e.fma(scale, rounded, blockSum);
+      } else if (bias) {
+        Value start = arith::MulIOp::create(e, sum, e.i32(-bias));
+        e.store(arith::BitcastOp::create(e, e.getF32Type(), start), worker.scratch, to + (recordStarts + half));
+      }
     }
-    Value all = arith::AddIOp::create(e, sums[0], sums[1]);
-    e.store(scale, worker.scratch, to + 8);
-    e.store(e.mul(scale, arith::SIToFPOp::create(e, e.getF32Type(), all)), worker.scratch, to + 9);
-    if (format().scalesPerBlock == 1)
-      sums[0] = all;
-    for (int64_t i = 0; i < 2; ++i) {
-      Value start = arith::MulIOp::create(e, sums[i], e.i32(-bias));
-      e.store(arith::BitcastOp::create(e, e.getF32Type(), start), worker.scratch, to + (10 + i));
-    }
+    if (format().hasOffsets)
+      e.store(blockSum, worker.scratch, to + recordSum);
   });
 }
 
