@@ -242,7 +242,8 @@ FailureOr<cpu::LinearWeights> StepFunction::weightsOf(LinearOp op) {
   weights.element = type.getElementType();
   if (auto quantized = dyn_cast<QuantizedType>(weights.element)) {
     weights.quantized = quantized.getKind();
-    weights.integers = op.getCompute() == Compute::Int8;
+    if (auto compute = op.getCompute())
+      weights.inputBits = *compute == Compute::Int8 ? 8 : 16;
     weights.partialBlock = type.getShape().back() % quantizedBlock != 0;
   }
   weights.segmented = packed.getSegments() != 1;

@@ -39,13 +39,13 @@ void Batch::append(int32_t sequence, int32_t start, ArrayRef<int32_t> ids) {
 Cache::Cache(KVCacheType type, bool exact)
     : type(type), exact(exact), keys(type.getLayers()), values(type.getLayers()) {}
 
-/// Rounds to multiples of 1/127 of the largest magnitude, which below 2^-100 counts as zero.
+/// Rounds to multiples of 1/largestCode of the largest magnitude, which below 2^-100 counts as zero.
 template <typename T>
-static void roundToInt8(MutableArrayRef<T> values) {
+static void roundToCodes(MutableArrayRef<T> values, float largestCode) {
   float largest = 0;
   for (T value : values)
     largest = std::max(largest, std::fabs(static_cast<float>(value)));
-  float scale = largest / 127, inverse = 127 / largest;
+  float scale = largest / largestCode, inverse = largestCode / largest;
   for (T &value : values)
     value = largest < 0x1p-100f
                 ? T(0)
@@ -65,7 +65,7 @@ void Cache::write(int64_t layer, int64_t sequence, int64_t position, ArrayRef<fl
     to.assign(from.begin(), from.end());
     if (type.getElementType().isInteger(8)) {
       for (int64_t head = 0; head < type.getKvHeads() && !exact; ++head)
-        roundToInt8(MutableArrayRef<float>(to).slice(head * type.getHeadDim(), type.getHeadDim()));
+        roundToCodes(MutableArrayRef<float>(to).slice(head * type.getHeadDim(), type.getHeadDim()), 127);
       return;
     }
     for (float &stored : to)
@@ -363,17 +363,19 @@ private:
     return all;
   }
 
-  /// The input as `compute int8` rounds it: blocks of 16 elements to multiples of 1/127 of their largest magnitude.
-  static Rows<T> roundBlocks(Rows<T> x) {
+  /// The input as `compute` rounds it.
+  static Rows<T> roundBlocks(Rows<T> x, Compute compute) {
+    bool words = compute == Compute::Int16;
+    int64_t block = words ? inputBlock16 : inputBlock8;
     for (int64_t t = 0; t < x.rows; ++t)
-      for (int64_t first = 0; first < x.columns; first += inputBlock)
-        roundToInt8(MutableArrayRef<T>(x.row(t) + first, std::min(inputBlock, x.columns - first)));
+      for (int64_t first = 0; first < x.columns; first += block)
+        roundToCodes(MutableArrayRef<T>(x.row(t) + first, std::min(block, x.columns - first)), words ? 32767 : 127);
     return x;
   }
 
   Error evaluate(LinearOp op, Environment &env) {
     bool rounds = op.getCompute() && !options.exactInputs;
-    Rows<T> x = rounds ? roundBlocks(get(env, op.getInput())) : get(env, op.getInput());
+    Rows<T> x = rounds ? roundBlocks(get(env, op.getInput()), *op.getCompute()) : get(env, op.getInput());
     int64_t width = 0;
     for (Value weight : op.getWeights())
       width += Parameter::rows(cast<RankedTensorType>(weight.getType()));

@@ -100,7 +100,17 @@ llvm::StringRef ingot::getQuantizeName(Quantize quantize) {
 }
 
 llvm::StringRef ingot::getComputeTypeName(ComputeType compute) {
-  return compute == ComputeType::Auto ? "auto" : compute == ComputeType::F32 ? "f32" : "int8";
+  switch (compute) {
+  case ComputeType::Auto:
+    return "auto";
+  case ComputeType::F32:
+    return "f32";
+  case ComputeType::Int16:
+    return "int16";
+  case ComputeType::Int8:
+    return "int8";
+  }
+  llvm_unreachable("a type of its own");
 }
 
 llvm::StringRef ingot::getAttentionLoweringName(AttentionLowering lowering) {

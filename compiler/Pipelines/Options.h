@@ -44,8 +44,13 @@ enum class Quantize { None, Int8, Int4 };
 /// The value of --quantize.
 llvm::StringRef getQuantizeName(Quantize quantize);
 
-/// What products multiply; Auto: Int8 for quantized weights, else F32.
-enum class ComputeType { Auto, F32, Int8 };
+/// What products multiply; Auto: Int16 for quantized weights, else F32.
+enum class ComputeType { Auto, F32, Int16, Int8 };
+
+/// Whether the user asked for integers, which only quantized weights can give.
+inline bool asksForIntegers(ComputeType compute) {
+  return compute == ComputeType::Int16 || compute == ComputeType::Int8;
+}
 /// The value of --compute.
 llvm::StringRef getComputeTypeName(ComputeType compute);
 

@@ -47,8 +47,9 @@ struct PipelineOptions : public mlir::PassPipelineOptions<PipelineOptions> {
                                              clEnumValN(Quantize::Int4, "int4", "4 bits, blocks of 32"))};
   Option<ComputeType> compute{*this, "compute", llvm::cl::desc("what products with quantized weights multiply"),
                               llvm::cl::init(ComputeType::Auto),
-                              llvm::cl::values(clEnumValN(ComputeType::Auto, "auto", "int8"),
+                              llvm::cl::values(clEnumValN(ComputeType::Auto, "auto", "int16"),
                                                clEnumValN(ComputeType::F32, "f32", "float32"),
+                                               clEnumValN(ComputeType::Int16, "int16", "16-bit integers"),
                                                clEnumValN(ComputeType::Int8, "int8", "8-bit integers"))};
   Option<AttentionLowering> attention{
       *this, "attention", llvm::cl::desc("which lowering of attention is used"),

@@ -61,9 +61,9 @@ static std::vector<int32_t> chooseIds(int64_t vocab) {
 }
 
 /// Whether inputs of products, or keys and values, are rounded to int8.
-static bool roundsToIntegers(ModuleOp packed, KVCacheType cache) {
+static bool roundsToBytes(ModuleOp packed, KVCacheType cache) {
   bool rounds = cache.getElementType().isInteger(8);
-  packed.walk([&](LinearOp linear) { rounds |= linear.getCompute().has_value(); });
+  packed.walk([&](LinearOp linear) { rounds |= linear.getCompute() == Compute::Int8; });
   return rounds;
 }
 
@@ -87,7 +87,8 @@ static float largestDistance(const Matrix &a, const Matrix &b) {
 /// What compiled logits may differ by from `exact`, the model evaluated in float64, absolutely. Some tokens of some
 /// models are ill-conditioned: with another order of sums in float32, equally right, their logits move by many times
 /// what others' do. How far float32 moves them is measured, by the evaluator in float32, and the compiled code may be
-/// four times as far away: the rule that is applied to whole models.
+/// four times as far away: the rule that is applied to whole models. Inputs of products that are rounded to 16 bits are
+/// rounded there too, and are among what float32 moves.
 ///
 /// Rounding to int8 moves them more: a number near the middle between two integers rounds to the other one after a sum
 /// in another order, and what is computed from it moves by a step, as rounding moves it by up to half a step. So the
@@ -99,7 +100,7 @@ static Expected<float> measureTolerance(ModuleOp packed, KVCacheType cache, Para
   Expected<Matrix> single = evaluate(packed, provider, options, batch);
   if (!single)
     return single.takeError();
-  if (!roundsToIntegers(packed, cache))
+  if (!roundsToBytes(packed, cache))
     return 4 * largestDistance(*single, exact);
   options.exactInputs = true;
   Expected<Matrix> unrounded = evaluate(packed, provider, options, batch);

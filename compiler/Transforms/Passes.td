@@ -181,8 +181,8 @@ def SelectLayoutPass : Pass<"ingot-select-layout", "::mlir::ModuleOp"> {
 
     `dtype` = auto keeps the element type of the checkpoint, quantized ones too; with any other everything is converted.
     `quantize` = int8 or int4 is for matrices of floats: int8 makes q8_0 of them, int4 q4_1, but q8_0 of the embedding and
-    of the output projection. Products with quantized weights are computed in int8 unless `compute` = f32. The result depends on the architecture and `dtype`, never on
-    the CPU. A parameter that two linears read in different layouts is stored once for each (a copy with a name of its
+    of the output projection. Products with quantized weights are computed with inputs of 16 bits unless `compute`
+    = f32 or int8. The result depends on the architecture and `dtype`, never on the CPU. A parameter that two linears read in different layouts is stored once for each (a copy with a name of its
     own).
 
     ```mlir
@@ -198,7 +198,7 @@ def SelectLayoutPass : Pass<"ingot-select-layout", "::mlir::ModuleOp"> {
     Option<"quantize", "quantize", "std::string", /*default=*/"\"none\"",
            "what becomes of float matrices with dtype auto: none, int8 or int4">,
     Option<"compute", "compute", "std::string", /*default=*/"\"auto\"",
-           "what products with quantized weights multiply: auto (int8), f32 or int8">
+           "what products with quantized weights multiply: auto (int16), f32, int16 or int8">
   ];
   let dependentDialects = ["::ingot::IngotDialect"];
 }
@@ -224,7 +224,7 @@ def PackParametersPass : Pass<"ingot-pack-parameters", "::mlir::ModuleOp"> {
     %w = ingot.weight @layer.o_proj[%index] : tensor<32x32xf32, #ingot.packed<panels, segments = 8>>
     ```
 
-    Narrowing to a smaller `dtype`, `quantize` and `compute int8` on a `linear` change numerics, as the user asked;
+    Narrowing to a smaller `dtype`, `quantize` and `compute` on a `linear` change numerics, as the user asked;
     nothing else here does.
   }];
   let dependentDialects = ["::ingot::IngotDialect"];

@@ -85,10 +85,9 @@ struct SelectLayout : ingot::impl::SelectLayoutPassBase<SelectLayout> {
       writeDown(symbols, parameter, needs);
       quantized |= llvm::any_of(needs, [](const Group &g) { return isa<QuantizedType>(g.need.storage); });
     }
-    if (compute == "int8" && !quantized) {
-      module.emitError(
-          "compute int8: expected quantized weights (a quantized GGUF file, or --quantize=int8 or int4), got "
-          "none");
+    if (computeOf() && compute != "auto" && !quantized) {
+      module.emitError("compute ")
+          << compute << ": expected quantized weights (a quantized GGUF file, or --quantize=int8 or int4), got none";
       signalPassFailure();
     }
   }
@@ -99,9 +98,14 @@ private:
       return module.emitError(DEBUG_TYPE ": expected quantize none, int8 or int4, got '") << quantize << "'";
     if (quantize != "none" && dtype != "auto")
       return module.emitError(DEBUG_TYPE ": expected dtype auto with quantize, got '") << dtype << "'";
-    if (compute != "auto" && compute != "f32" && compute != "int8")
-      return module.emitError(DEBUG_TYPE ": expected compute auto, f32 or int8, got '") << compute << "'";
+    if (compute != "auto" && compute != "f32" && !symbolizeCompute(compute))
+      return module.emitError(DEBUG_TYPE ": expected compute auto, f32, int16 or int8, got '") << compute << "'";
     return success();
+  }
+
+  /// What products with quantized weights multiply; nothing: float32.
+  std::optional<Compute> computeOf() const {
+    return compute == "auto" ? Compute::Int16 : symbolizeCompute(compute);
   }
 
   /// How a matrix of elements of type `element` that `user` reads is stored.
@@ -125,7 +129,7 @@ private:
     if (linear && llvm::is_contained(linear.getWeights(), operand.get()))
       need = {PackedAttr::get(context, linear.getGated() ? Layout::PanelPairs : Layout::Panels, getSegments(linear)),
               storage, Type(),
-              quantized && compute != "f32" ? ComputeAttr::get(context, Compute::Int8) : ComputeAttr()};
+              quantized && computeOf() ? ComputeAttr::get(context, *computeOf()) : ComputeAttr()};
     else if (isa<EmbeddingOp>(user))
       need = {quantized ? PackedAttr::get(context, Layout::Panels, 1) : rows, storage, Type()};
     auto *group = llvm::find_if(groups, [&](const Group &g) { return g.need == need; });
@@ -167,7 +171,7 @@ private:
       if (group.need.layout.getSegments() > 1)
         os << ", sums over K in " << group.need.layout.getSegments() << " segments";
       if (group.need.compute)
-        os << ", computed in int8";
+        os << ", computed in " << stringifyCompute(group.need.compute.getValue());
       if (target != parameter)
         os << ", a copy of @" << parameter.getSymName() << " for another use";
       remark::passed(parameter.getLoc(), remark::RemarkOpts::name(DEBUG_TYPE).category("ingot")) << text;

@@ -65,7 +65,8 @@ def Ingot_Quantization : Ingot_Enum<"Quantization", "format of quantized weights
 ]>;
 
 def Ingot_Compute : Ingot_Enum<"Compute", "what a product multiplies", [
-  I32EnumAttrCase<"Int8", 0, "int8">
+  I32EnumAttrCase<"Int8", 0, "int8">,
+  I32EnumAttrCase<"Int16", 1, "int16">
 ]>;
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -270,7 +270,8 @@ LogicalResult LinearOp::verify() {
     return emitOpError("C5: expected a residual of type ") << getType() << ", got " << getResidual().getType();
   for (Value weight : getWeights())
     if (getCompute() && !isa<QuantizedType>(tensorType(weight).getElementType()))
-      return emitOpError("C6: expected quantized weights for compute int8, got ") << weight.getType();
+      return emitOpError("C6: expected quantized weights for compute ")
+             << stringifyCompute(*getCompute()) << ", got " << weight.getType();
   return success();
 }
 

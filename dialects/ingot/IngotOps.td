@@ -256,9 +256,10 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
     Sums over K run in ascending order in float32 within a segment. After packing several matrices are one parameter:
     a matrix of all rows, or with `gated` a tensor<2xNxK>.
 
-    `compute int8` rounds the input first: with m the largest magnitude of 16 elements of x_t (half a block of K that the
-    weights share), and s = m / 127, an element x becomes s * round(x * (127 / m)); a block with m < 2^-100 becomes zero.
-    The products of these integers with the weights' codes are exact, and so are their sums over these 16.
+    `compute int16` rounds the input first: with m the largest magnitude of 32 elements of x_t (a block of K that the
+    weights share), and s = m / 32767, an element x becomes s * round(x * (32767 / m)); a block with m < 2^-100 becomes
+    zero. The products of these integers with the weights' codes are exact, and so are their sums over what shares its
+    scales. `compute int8` does the same with 127 instead of 32767 and 16 elements of x_t.
 
     Constraints:
     - C1: at least one weight; all have K columns, K being the input's features.
@@ -266,7 +267,7 @@ def Ingot_LinearOp : Ingot_PureOp<"linear", [AttrSizedOperandSegments]> {
     - C3: `gated` takes two weights (or one of shape 2xNxK) of equal shape; the result has N features.
     - C4: without `gated` the result has the sum of N_i features.
     - C5: the residual has the result's type.
-    - C6: `compute int8` takes quantized weights.
+    - C6: `compute` takes quantized weights.
 
     Example:
     ```mlir

@@ -40,7 +40,7 @@ class Bits(unittest.TestCase):
     def test_quantized_weights(self):
         """In integers and in float32, every format; the dot products' definition by vectors has the sums of AVX2's."""
         path, _ = all_formats()
-        for args in ((), ("--compute=f32", "--kv-dtype=int8")):
+        for args in ((), ("--compute=int8",), ("--compute=f32", "--kv-dtype=int8")):
             with self.subTest(formats=args):
                 self.check(path, *args, vocab=VOCAB)
                 ok(compiled(path, AARCH64, *BASELINE, *args), "selftest")

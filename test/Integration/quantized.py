@@ -99,12 +99,17 @@ class Quantized(unittest.TestCase):
     def test_integer_products_are_the_default_and_near(self):
         path, _ = all_formats()
         exact = logits(compiled(path, "--dtype=f32", "--target-cpu=native"), self.TOKENS)
-        exe = compiled(path, "--kv-dtype=f32", "--target-cpu=native")
-        difference, largest = distance(logits(exe, self.TOKENS), exact)
-        self.assertGreater(difference, 1e-5 * max(1, largest))  # it is another computation
-        self.assertLess(difference, 0.1 * largest)
-        ok(exe, "selftest")
-        self.check_one_result(exe, VOCAB)
+        found = {}
+        for bits, far, near in ((16, 1e-6, 1e-3), (8, 1e-3, 0.1)):
+            with self.subTest(bits=bits):
+                exe = compiled(path, f"--compute=int{bits}", "--kv-dtype=f32", "--target-cpu=native")
+                found[bits] = logits(exe, self.TOKENS)
+                difference, largest = distance(found[bits], exact)
+                self.assertGreater(difference, far * largest)  # it is another computation
+                self.assertLess(difference, near * largest)
+                ok(exe, "selftest")
+                self.check_one_result(exe, VOCAB)
+        self.assertEqual(logits(compiled(path, "--kv-dtype=f32", "--target-cpu=native"), self.TOKENS), found[16])
 
     def test_mixed_layers_are_kinds_of_their_own(self):
         """As in Q4_K_M: values and the way down are stored better in some layers."""
@@ -133,7 +138,7 @@ class Quantized(unittest.TestCase):
                     self.check_one_result(exe, vocab)
 
     def test_integers_in_the_cache(self):
-        for args in (("--dtype=f32",), ("--quantize=int8",)):
+        for args in (("--dtype=f32",), ("--quantize=int8",), ("--quantize=int8", "--compute=int8")):
             exact = logits(compiled("qwen3", *args, "--target-cpu=native", "--kv-dtype=f32"), self.TOKENS)
             exe = compiled("qwen3", *args, "--target-cpu=native", "--kv-dtype=int8")
             difference, largest = distance(logits(exe, self.TOKENS), exact)
@@ -160,7 +165,8 @@ class Quantized(unittest.TestCase):
         refused(INGOTC, llama, *out, "--quantize=int8", "--dtype=f16", words=("--quantize", "--dtype=auto", "f16"))
         refused(INGOTC, llama, *out, "--quantize=int3", words=("--quantize", "none, int8, int4", "int3"))
         refused(INGOTC, llama, *out, "--quantize=int8", "--weights=random", words=("--quantize", "random"))
-        refused(INGOTC, llama, *out, "--compute=int8", words=("compute int8", "quantized weights", "--quantize"))
+        for compute in ("int16", "int8"):
+            refused(INGOTC, llama, *out, f"--compute={compute}", words=(f"compute {compute}", "quantized weights", "--quantize"))
         refused(INGOTC, llama, *out, "--compute=int8", "--dtype=f32", words=("--compute=int8", "--dtype=auto"))
         self.assertFalse(os.path.exists(scratch("refused")))
 

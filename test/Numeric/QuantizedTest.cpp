@@ -66,16 +66,19 @@ TEST_P(PerFormat, FloatProductsAreTheEvaluatorsBits) {
 }
 
 TEST_P(PerFormat, IntegerProductsAreNearTheEvaluators) {
-  OpComparison comparison(moduleText(GetParam().format), build(ComputeType::Auto));
-  int integers = 0;
-  comparison.model.packedModule().walk([&](LinearOp op) { integers += op.getCompute().has_value(); });
-  EXPECT_EQ(integers, 5);
-  runRegimes(comparison);
-  EXPECT_GE(comparison.compared("linear"), 4);
+  for (ComputeType compute : {ComputeType::Auto, ComputeType::Int8}) {
+    OpComparison comparison(moduleText(GetParam().format), build(compute));
+    Compute expected = compute == ComputeType::Auto ? Compute::Int16 : Compute::Int8;
+    int integers = 0;
+    comparison.model.packedModule().walk([&](LinearOp op) { integers += op.getCompute() == expected; });
+    EXPECT_EQ(integers, 5);
+    runRegimes(comparison);
+    EXPECT_GE(comparison.compared("linear"), 4);
+  }
 }
 
 TEST_P(PerFormat, ARowKeepsItsBits) {
-  for (ComputeType compute : {ComputeType::F32, ComputeType::Int8}) {
+  for (ComputeType compute : {ComputeType::F32, ComputeType::Int16, ComputeType::Int8}) {
     CompiledModel model(moduleText(GetParam().format), build(compute));
     std::vector<int32_t> ids = someTokens(23, 9);
     auto alone = model.logits(0, ids, 1);
@@ -114,11 +117,15 @@ TEST(Quantized, BitsAreTheSameForEveryCpu) {
     w.weights = std::string("!ingot.quantized<") + format + ">";
     std::string text = w.finish(w.add("%h", w.linear("a", "%h", w.hidden, w.hidden, false, true)));
     std::vector<int32_t> ids = someTokens(13, 3);
-    CompiledModel native(text, Build{.fuse = false}), defined(text, Build{.fuse = false, .definitions = true}),
-        wide(text, Build{.fuse = false, .tilesOf = "x86-64-v4-bf16", .definitions = true});
-    auto expected = native.logits(0, ids, 13);
-    EXPECT_EQ(defined.logits(0, ids, 13), expected) << format;
-    EXPECT_EQ(wide.logits(0, ids, 13), expected) << format;
+    for (ComputeType compute : {ComputeType::Int16, ComputeType::Int8}) {
+      auto logits = [&](const char *tilesOf, bool definitions) {
+        Build build{.fuse = false, .tilesOf = tilesOf, .definitions = definitions, .compute = compute};
+        return CompiledModel(text, build).logits(0, ids, 13);
+      };
+      auto expected = logits("x86-64-v3", false);
+      EXPECT_EQ(logits("x86-64-v3", true), expected) << format;
+      EXPECT_EQ(logits("x86-64-v4-bf16", true), expected) << format;
+    }
   }
 }
 
@@ -131,7 +138,7 @@ TEST(Quantized, FloatWeightsOfAnyShape) {
       std::string g = w.linear("gate", "%h", hidden, 40, true), u = w.linear("up", "%h", hidden, 40, true);
       std::string m = w.op("mul " + w.op("silu " + g, 40) + ", " + u, 40);
       std::string h = w.add("%h", w.linear("down", m, 40, hidden, true, true));
-      for (ComputeType compute : {ComputeType::F32, ComputeType::Int8}) {
+      for (ComputeType compute : {ComputeType::F32, ComputeType::Int16, ComputeType::Int8}) {
         OpComparison comparison(w.finish(h), Build{.quantize = quantize, .compute = compute});
         runRegimes(comparison);
         EXPECT_GE(comparison.compared("linear"), 4) << hidden;
@@ -139,53 +146,58 @@ TEST(Quantized, FloatWeightsOfAnyShape) {
     }
 }
 
-/// |y - x . w| <= sum over blocks of scale / 2 * sum |w|, and what float32 rounds: rounding an input moves it by half a
-/// step at most.
+/// |y - x . w| <= sum over blocks of the input of scale / 2 * sum |w|, and what float32 rounds: rounding an input moves it
+/// by half a step at most.
+void checkErrorBound(const std::string &format, ComputeType compute, int64_t block, double largestCode) {
+  ModuleWriter w;
+  w.hidden = 512;
+  w.weights = "!ingot.quantized<" + format + ">";
+  std::string text = w.finish(w.add("%h", w.linear("a", "%h", 512, 512)));
+  OpComparison comparison(text, Build{.fuse = false, .compute = compute});
+  int64_t checked = 0;
+  double worst = 0;
+  Matrix input;
+  comparison.inspect = [&](mlir::Operation *op, ArrayRef<float> compiled, const Matrix &reference) {
+    if (isa<EmbeddingOp>(op))
+      input = reference;
+    auto linear = dyn_cast<LinearOp>(op);
+    if (!linear || linear->getParentOfType<mlir::func::FuncOp>().getName() == forwardName)
+      return;
+    auto weight = linear.getWeights()[0].getDefiningOp<WeightOp>();
+    Parameter parameter{comparison.model.packedModule().lookupSymbol<ParameterOp>(weight.getParameter()), 0};
+    std::vector<float> values = cantFail(parameter.readAll(comparison.model.weightValues()));
+    for (int64_t t = 0; t < reference.rows; ++t)
+      for (int64_t n = 0; n < 512; ++n) {
+        ArrayRef<float> x = input.row(t), row = ArrayRef<float>(values).slice(n * 512, 512);
+        double exact = 0, bound = 0, size = 0;
+        for (int64_t first = 0; first < 512; first += block) {
+          float largest = 0;
+          double magnitudes = 0;
+          for (int64_t k = first; k < first + block; ++k) {
+            largest = std::max(largest, std::fabs(x[k]));
+            magnitudes += std::fabs(row[k]);
+            exact += double(x[k]) * row[k];
+            size += std::fabs(double(x[k]) * row[k]);
+          }
+          bound += largest / largestCode / 2 * magnitudes;
+        }
+        double error = std::fabs(compiled[t * 512 + n] - exact);
+        ASSERT_LE(error, bound * (1 + 64 * unit) + 64 * unit * size) << format;
+        worst = std::max(worst, error / bound);
+        ++checked;
+      }
+  };
+  comparison.step({{0, someTokens(9, 1)}});
+  EXPECT_EQ(checked, 9 * 512);
+  // Errors are real, and far from the worst case.
+  EXPECT_GT(worst, 1e-3);
+  EXPECT_LT(worst, 0.5);
+}
+
 TEST(Quantized, ErrorOfIntegerProductsIsBounded) {
   for (const char *format : {"q8_0", "q4_1", "q4_k", "q6_k"}) {
-    ModuleWriter w;
-    w.hidden = 512;
-    w.weights = std::string("!ingot.quantized<") + format + ">";
-    std::string text = w.finish(w.add("%h", w.linear("a", "%h", 512, 512)));
-    OpComparison comparison(text, Build{.fuse = false});
-    int64_t checked = 0;
-    double worst = 0;
-    Matrix input;
-    comparison.inspect = [&](mlir::Operation *op, ArrayRef<float> compiled, const Matrix &reference) {
-      if (isa<EmbeddingOp>(op))
-        input = reference;
-      auto linear = dyn_cast<LinearOp>(op);
-      if (!linear || linear->getParentOfType<mlir::func::FuncOp>().getName() == forwardName)
-        return;
-      auto weight = linear.getWeights()[0].getDefiningOp<WeightOp>();
-      Parameter parameter{comparison.model.packedModule().lookupSymbol<ParameterOp>(weight.getParameter()), 0};
-      std::vector<float> values = cantFail(parameter.readAll(comparison.model.weightValues()));
-      for (int64_t t = 0; t < reference.rows; ++t)
-        for (int64_t n = 0; n < 512; ++n) {
-          ArrayRef<float> x = input.row(t), row = ArrayRef<float>(values).slice(n * 512, 512);
-          double exact = 0, bound = 0, size = 0;
-          for (int64_t first = 0; first < 512; first += inputBlock) {
-            float largest = 0;
-            double magnitudes = 0;
-            for (int64_t k = first; k < first + inputBlock; ++k) {
-              largest = std::max(largest, std::fabs(x[k]));
-              magnitudes += std::fabs(row[k]);
-              exact += double(x[k]) * row[k];
-              size += std::fabs(double(x[k]) * row[k]);
-            }
-            bound += largest / 127.0 / 2 * magnitudes;
-          }
-          double error = std::fabs(compiled[t * 512 + n] - exact);
-          ASSERT_LE(error, bound * (1 + 64 * unit) + 64 * unit * size) << format;
-          worst = std::max(worst, error / bound);
-          ++checked;
-        }
-    };
-    comparison.step({{0, someTokens(9, 1)}});
-    EXPECT_EQ(checked, 9 * 512);
-    // Errors are real, and far from the worst case.
-    EXPECT_GT(worst, 1e-3);
-    EXPECT_LT(worst, 0.5);
+    checkErrorBound(format, ComputeType::Int16, inputBlock16, 32767);
+    checkErrorBound(format, ComputeType::Int8, inputBlock8, 127);
   }
 }
 

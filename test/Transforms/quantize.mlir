@@ -16,9 +16,9 @@ ingot.parameter @table "table" part "embedding" : tensor<100x40xbf16>
 ingot.parameter @stored_table "stored_table" part "embedding" : tensor<100x64x!ingot.quantized<q4_0>>
 
 // AUTO: @layer.float {{.*}} {ingot.layout = #ingot.packed<panels>, ingot.storage = bf16}
-// INT8: @layer.float {{.*}} {ingot.compute = #ingot<compute int8>, ingot.layout = #ingot.packed<panels>, ingot.storage = !ingot.quantized<q8_0>}
+// INT8: @layer.float {{.*}} {ingot.compute = #ingot<compute int16>, ingot.layout = #ingot.packed<panels>, ingot.storage = !ingot.quantized<q8_0>}
 // INT4: @layer.float {{.*}} {ingot.layout = #ingot.packed<panels>, ingot.storage = !ingot.quantized<q4_1>}
-// REMARK: @layer.float: panels of !ingot.quantized<q4_1>, computed in int8
+// REMARK: @layer.float: panels of !ingot.quantized<q4_1>, computed in int16
 // PACK: ingot.parameter @layer.float kind @layer part "mlp" : tensor<64x40x!ingot.quantized<q4_1>, #ingot.packed<panels>> {
 // PACK-NEXT: %[[S:.*]] = ingot.source "float.{layer}" : tensor<64x40xbf16>
 // PACK-NEXT: %[[Q:.*]] = ingot.quantize %[[S]] : tensor<64x40xbf16> -> tensor<64x40x!ingot.quantized<q4_1>>
@@ -27,7 +27,7 @@ ingot.parameter @stored_table "stored_table" part "embedding" : tensor<100x64x!i
 ingot.parameter @layer.float "float.{layer}" kind @layer part "mlp" : tensor<64x40xbf16>
 
 // What is stored quantized stays so, whatever floats become, unless everything is converted.
-// AUTO: @layer.stored {{.*}} {ingot.compute = #ingot<compute int8>, ingot.layout = #ingot.packed<panels, segments = 8>, ingot.storage = !ingot.quantized<q6_k>}
+// AUTO: @layer.stored {{.*}} {ingot.compute = #ingot<compute int16>, ingot.layout = #ingot.packed<panels, segments = 8>, ingot.storage = !ingot.quantized<q6_k>}
 // INT8: @layer.stored {{.*}}ingot.storage = !ingot.quantized<q6_k>}
 // F16: @layer.stored {{.*}} {ingot.layout = #ingot.packed<panels, segments = 8>, ingot.storage = f16}
 // PACK: ingot.parameter @layer.stored kind @layer part "mlp" : tensor<40x256x!ingot.quantized<q6_k>, #ingot.packed<panels, segments = 8>> {
@@ -45,10 +45,10 @@ ingot.parameter @head "head" part "lm_head" : tensor<100x40xbf16>
 // PACK-LABEL: func.func private @layer
 func.func private @layer(%x: tensor<?x40xf32>, %z: tensor<?x256xf32>, %index: index) -> tensor<?x64xf32> {
   %w = ingot.weight @layer.float[%index] : tensor<64x40xbf16>
-  // PACK: ingot.linear %{{.*}} weights(%{{.*}} : tensor<64x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>) compute int8 :
+  // PACK: ingot.linear %{{.*}} weights(%{{.*}} : tensor<64x40x!ingot.quantized<q4_1>, #ingot.packed<panels>>) compute int16 :
   %y = ingot.linear %x weights(%w : tensor<64x40xbf16>) : tensor<?x40xf32> -> tensor<?x64xf32>
   %v = ingot.weight @layer.stored[%index] : tensor<40x256x!ingot.quantized<q6_k>>
-  // PACK: ingot.linear {{.*}} row_parallel compute int8 :
+  // PACK: ingot.linear {{.*}} row_parallel compute int16 :
   %u = ingot.linear %z weights(%v : tensor<40x256x!ingot.quantized<q6_k>>) row_parallel : tensor<?x256xf32> -> tensor<?x40xf32>
   return %y : tensor<?x64xf32>
 }

@@ -6,7 +6,7 @@
 
 // BOTH: error: ingot-select-layout: expected dtype auto with quantize, got 'f16'
 // QUANTIZE: error: ingot-select-layout: expected quantize none, int8 or int4, got 'int2'
-// COMPUTE: error: ingot-select-layout: expected compute auto, f32 or int8, got 'bf16'
+// COMPUTE: error: ingot-select-layout: expected compute auto, f32, int16 or int8, got 'bf16'
 // NONE: error: compute int8: expected quantized weights (a quantized GGUF file, or --quantize=int8 or int4), got none
 
 // expected-error @below {{ingot-select-layout: expected dtype auto, f32, bf16 or f16, got 'int4'}}

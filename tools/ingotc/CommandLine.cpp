@@ -233,12 +233,15 @@ static ArrayRef<Option> getOptions() {
        "output projection int8; not for a GPU",
        choice<Quantize>("--quantize", &CompileOptions::quantize,
                         {{"none", Quantize::None}, {"int8", Quantize::Int8}, {"int4", Quantize::Int4}})},
-      {"--compute", "auto|f32|int8",
-       "what a dot product multiplies; f32: weights are widened exactly; int8: "
-       "quantized weights and inputs rounded to 8 bits; auto (default): int8 "
-       "for quantized weights, else f32",
+      {"--compute", "auto|f32|int16|int8",
+       "what a dot product multiplies; f32: weights are widened exactly; int16, "
+       "int8: quantized weights, and inputs rounded to so many bits; auto "
+       "(default): int16 for quantized weights, else f32",
        choice<ComputeType>("--compute", &CompileOptions::compute,
-                           {{"auto", ComputeType::Auto}, {"f32", ComputeType::F32}, {"int8", ComputeType::Int8}})},
+                           {{"auto", ComputeType::Auto},
+                            {"f32", ComputeType::F32},
+                            {"int16", ComputeType::Int16},
+                            {"int8", ComputeType::Int8}})},
       {"--kv-dtype", "auto|f32|bf16|f16|int8",
        "how keys and values are stored; auto (default): f32 if all weights "
        "are, else f16; int8: a scale per head and token, not for a GPU",
@@ -337,10 +340,10 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   if (line.randomSeed && line.separateWeights)
     return createStringError("--weights: separate and random exclude each other");
   if (line.compile.target != TargetKind::CPU) {
-    if (line.compile.quantize != Quantize::None || line.compile.compute == ComputeType::Int8)
+    if (line.compile.quantize != Quantize::None || asksForIntegers(line.compile.compute))
       return createStringError(
           "a GPU's kernels have no quantized weights yet; expected --dtype=f32, bf16 or f16 without "
-          "--quantize and --compute=int8");
+          "--quantize and --compute=int16 or int8");
     if (line.compile.kvDtype == StorageType::Int8)
       return createStringError("a GPU's kernels have no int8 cache yet; expected --kv-dtype=f32, bf16 or f16");
   }
@@ -350,8 +353,8 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
   if (line.compile.quantize != Quantize::None && line.randomSeed)
     return createStringError("--quantize: expected stored weights (tools/random_weights.py writes random ones), got "
                              "--weights=random");
-  if (line.compile.compute == ComputeType::Int8 && line.compile.dtype != StorageType::Auto)
-    return createStringError("--compute=int8: expected --dtype=auto beside it, got " +
+  if (asksForIntegers(line.compile.compute) && line.compile.dtype != StorageType::Auto)
+    return createStringError("--compute=" + getComputeTypeName(line.compile.compute) + ": expected --dtype=auto beside it, got " +
                              getStorageTypeName(line.compile.dtype));
   return line;
 }

@@ -109,6 +109,22 @@ void DotEmitter::addSigned(Sum &sum, Value codes, Value inputs) {
   sum.ints = arith::AddIOp::create(e, sum.ints, widenPairs(multiplyPairs(magnitude, turned)));
 }
 
+void DotEmitter::addWords(Sum &sum, Value codes, Value inputs) {
+  if (unit.native && unit.fourInOne) {
+    sum.ints = intrinsic("llvm.x86.avx512.vpdpwssd.512", ints(), {sum.ints, codes, inputs});
+    return;
+  }
+  Value pairs;
+  if (unit.native) {
+    pairs = intrinsic("llvm.x86.avx2.pmadd.wd", ints(), {codes, inputs});
+  } else {
+    VectorType wide = e.vector(e.getI32Type(), 2 * unit.lanes);
+    pairs = addNeighbours(
+        arith::MulIOp::create(e, arith::ExtSIOp::create(e, wide, codes), arith::ExtSIOp::create(e, wide, inputs)));
+  }
+  sum.ints = arith::AddIOp::create(e, sum.ints, pairs);
+}
+
 Value DotEmitter::finish(Sum &sum) {
   flush(sum);
   return sum.ints;

@@ -55,8 +55,12 @@ public:
   /// * 127 = 32512, so that nothing saturates.
   void addSigned(Sum &sum, mlir::Value codes, mlir::Value inputs);
 
-  /// What is added to a code's value by addSigned: 128 with fourInOne, else 0.
-  int64_t signedBias() const { return unit.fourInOne ? 128 : 0; }
+  /// What addSigned adds to a code's value with fourInOne.
+  static constexpr int64_t signedBias = 128;
+
+  /// Adds products of words, whose pairs are added in 32 bits: codes in [-128, 127] times inputs in [-32767, 32767], of
+  /// which 256 stay below 2^31.
+  void addWords(Sum &sum, mlir::Value codes, mlir::Value inputs);
 
   /// The 32-bit sums.
   mlir::Value finish(Sum &sum);

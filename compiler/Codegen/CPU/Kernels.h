@@ -48,8 +48,8 @@ struct LinearWeights {
   /// f32, bf16 or f16, as the weights are stored; of quantized weights their format instead.
   mlir::Type element;
   std::optional<Quantization> quantized;
-  /// Quantized weights: the input is rounded to integers too.
-  bool integers = false;
+  /// Quantized weights: the input is rounded to integers of so many bits too, 8 or 16, unless this is 0.
+  int64_t inputBits = 0;
   /// Quantized weights: K is no multiple of 32.
   bool partialBlock = false;
   /// K is cut into INGOT_RT_K_SEGMENTS.

@@ -138,12 +138,15 @@ void LinearFrame::reduceArgmax(Ix firstRow, Ix rows) {
   kernels.barrier(e, worker.barrier, worker.id);
 }
 
+std::string LinearFrame::computeSuffix(const LinearShape &shape) {
+  return shape.inputBits ? "_int" + std::to_string(shape.inputBits) : "";
+}
+
 std::string LinearFrame::nameOf(const LinearShape &shape, const LinearOperands &operands) {
   std::string name = "linear_";
   llvm::raw_string_ostream os(name);
   if (shape.quantized)
-    os << stringifyQuantization(*shape.quantized) << (shape.integers ? "_int8" : "")
-       << (shape.partialBlock ? "_partial" : "");
+    os << stringifyQuantization(*shape.quantized) << computeSuffix(shape) << (shape.partialBlock ? "_partial" : "");
   else
     os << shape.element;
   os << (shape.segmented ? "_segments" : "") << (shape.oddK ? "_odd" : "") << (shape.gated ? "_gated_silu" : "")

@@ -34,6 +34,7 @@ struct LinearFrame {
   int64_t unitPanels() const { return shape.gated ? 2 : 1; }
 
   // A linear's function and the one that stores a tile take the same arguments first.
+  static std::string computeSuffix(const LinearShape &shape);
   static std::string nameOf(const LinearShape &shape, const LinearOperands &operands);
   static llvm::SmallVector<mlir::Value> argumentsOf(const LinearShape &shape, const LinearOperands &operands,
                                                     const Worker &worker);

@@ -4,10 +4,10 @@
 //
 // - in float32: each weight is widened in registers to the float32 that its format defines, and the sums are those that
 //   float32 weights would give, one fused multiply-add a step and k ascending;
-// - in integers: 16 elements of the input are rounded to multiples of their scale once (per worker, into scratch
-//   memory), and sums over them are exact. A block's two sums, each times the input's scale, are added, and one fused
-//   multiply-add a block (of Q6_K, whose scales are of 16 elements, two) adds them times the weights' scale to the chain
-//   of the segment, then one more the block's offset.
+// - in integers: the input is rounded once (per worker, into scratch memory) to multiples of a scale, with 16 bits a
+//   block of 32 elements together, with 8 bits halves of it. Sums over what shares its scales are exact. They are
+//   multiplied by the input's scale, a block's two halves added if the weights' scale is the same, and one fused
+//   multiply-add adds them times the weights' scale to the chain of the segment, then one more the block's offset.
 //
 // Nothing in a row's chain depends on the tile that it is computed in.
 //
@@ -75,18 +75,40 @@ Ix emitSegmentLength(Emitter &e, const QuantizedFormat &format, Ix k, int64_t se
 static constexpr int64_t groups = quantizedBlock / 4;
 
 namespace {
+/// One row's record of a block of the input as integers, in floats: codes, scales, and then, if the weights have
+/// offsets, the sum of the rounded elements, else integers that the parts' sums start from: what the codes' offset adds
+/// too much. Codes of 8 bits are bytes in ascending order; those of 16 bits are, for each group of four, the pairs
+/// (0, 2) and (1, 3), as the halves of words of four bytes give the weights' codes.
+struct InputRecord {
+  int64_t bits;
+
+  /// Elements that share a scale.
+  int64_t block() const { return bits == 8 ? inputBlock8 : inputBlock16; }
+  int64_t scaleCount() const { return quantizedBlock / block(); }
+  /// Parts of a block whose exact sums are scaled one by one.
+  int64_t parts(const QuantizedFormat &format) const { return std::max(scaleCount(), format.scalesPerBlock); }
+
+  int64_t scales() const { return quantizedBlock * bits / 32; }
+  int64_t sum() const { return scales() + scaleCount(); }
+  int64_t starts() const { return sum(); }
+  int64_t floats() const { return (starts() + 2 + 3) / 4 * 4; }
+  float largestCode() const { return bits == 8 ? 127 : 32767; }
+};
+} // namespace
+
+namespace {
 /// What a tile's function is specialised for.
 struct QuantizedTile {
   const QuantizedFormat &format;
   /// Rows and panels.
   Tile size;
-  /// Integers instead of float32.
-  bool integers;
+  /// Integers of so many bits instead of float32, unless 0.
+  int64_t inputBits;
   DotUnit unit;
 };
 
 /// The body of one tile's function. Rows of the input lie interleaved: in float32 [k][row], as integers a record for
-/// each row of each block (QuantizedLinearEmitter::recordFloats).
+/// each row of each block (InputRecord).
 struct QuantizedTileEmitter {
   Emitter &e;
   const QuantizedTile &tile;
@@ -95,7 +117,7 @@ struct QuantizedTileEmitter {
 
   const QuantizedFormat &format() const { return tile.format; }
   /// Features that are computed together.
-  int64_t width() const { return tile.integers ? tile.unit.lanes : lanes; }
+  int64_t width() const { return tile.inputBits ? tile.unit.lanes : lanes; }
   /// Vectors of so many features in a panel.
   int64_t parts() const { return lanes / width(); }
 
@@ -103,6 +125,7 @@ struct QuantizedTileEmitter {
   void block(Ix blockIndex, Ix header, Ix at, SmallVectorImpl<Value> &sums);
   void floatBlock(PanelBlock panel, Ix blockIndex, int64_t p, SmallVectorImpl<Value> &sums);
   void integerBlock(PanelBlock panel, Ix blockIndex, int64_t p, int64_t part, SmallVectorImpl<Value> &sums);
+  void addGroup(Ix blockIndex, int64_t g, Value code, MutableArrayRef<DotEmitter::Sum> dots);
 
   Value shiftRight(Value value, int64_t by) {
     if (by == 0)
@@ -122,15 +145,8 @@ struct QuantizedTileEmitter {
 };
 } // namespace
 
-/// Floats of one row's record of a block: 32 codes as bytes, the scales of its halves, and then, if the weights have
-/// offsets, the sum of the rounded elements, else two integers that the halves' sums start from: what the codes' offset
-/// adds too much.
-static constexpr int64_t recordFloats = 12, recordScales = 8, recordSum = 10, recordStarts = 10;
-/// Parts of a block whose inputs have a scale each.
-static constexpr int64_t inputHalves = quantizedBlock / inputBlock;
-
 Ix QuantizedTileEmitter::record(Ix blockIndex, int64_t r) {
-  return inputStart + (blockIndex * tile.size.rows + r) * recordFloats;
+  return inputStart + (blockIndex * tile.size.rows + r) * InputRecord{tile.inputBits}.floats();
 }
 
 /// The unsigned codes of group `g`, as bytes; of 8 bits the signed ones. What two groups share is loaded once.
@@ -188,41 +204,72 @@ void QuantizedTileEmitter::floatBlock(PanelBlock panel, Ix blockIndex, int64_t p
   }
 }
 
+/// What is added to a code's value before it is multiplied.
+static int64_t biasOf(const QuantizedFormat &format, int64_t inputBits, DotUnit unit) {
+  if (format.codeBits != 8)
+    return format.codeOffset;
+  return inputBits == 8 && unit.fourInOne ? DotEmitter::signedBias : 0;
+}
+
+/// Adds the products of group `g` of a block to each row's sum.
+void QuantizedTileEmitter::addGroup(Ix blockIndex, int64_t g, Value code,
+                                    MutableArrayRef<DotEmitter::Sum> dots) {
+  DotEmitter dot(e, tile.unit);
+  auto broadcast = [&](int64_t r, int64_t field, Type element) {
+    Value four = arith::BitcastOp::create(e, e.getI32Type(), e.load(input, record(blockIndex, r) + field));
+    return bitcast(e, element, e.broadcast(four, width()));
+  };
+  bool isSigned = format().codeBits == 8;
+  if (tile.inputBits == 8) {
+    for (auto [r, sum] : llvm::enumerate(dots)) {
+      Value bytes = broadcast(r, g, e.getI8Type());
+      if (isSigned)
+        dot.addSigned(sum, code, bytes);
+      else
+        dot.add(sum, code, bytes, (1 << format().codeBits) - 1);
+    }
+    return;
+  }
+  // The first and third code of each feature in the low bytes of words, the second and fourth in the high ones.
+  Value words = bitcast(e, e.getI16Type(), code), eight = e.splatInt(words.getType(), 8), even, odd;
+  if (isSigned) {
+    even = arith::ShRSIOp::create(e, arith::ShLIOp::create(e, words, eight), eight);
+    odd = arith::ShRSIOp::create(e, words, eight);
+  } else {
+    even = mask(words, 255);
+    odd = shiftRight(words, 8);
+  }
+  for (auto [r, sum] : llvm::enumerate(dots)) {
+    dot.addWords(sum, even, broadcast(r, 2 * g, e.getI16Type()));
+    dot.addWords(sum, odd, broadcast(r, 2 * g + 1, e.getI16Type()));
+  }
+}
+
 /// A block of some features of a panel in integers.
 void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t p, int64_t part,
                                         SmallVectorImpl<Value> &sums) {
   DotEmitter dot(e, tile.unit);
-  int64_t perHalf = groups / inputHalves, rows = tile.size.rows;
+  InputRecord layout{tile.inputBits};
+  int64_t count = layout.parts(format()), groupsOfPart = groups / count, rows = tile.size.rows;
+  bool ownScales = format().scalesPerBlock == count;
   auto load = [&](int64_t r, int64_t field) { return e.load(input, record(blockIndex, r) + field); };
-  auto inputBytes = [&](int64_t r, int64_t g) {
-    Value four = arith::BitcastOp::create(e, e.getI32Type(), load(r, g));
-    return bitcast(e, e.getI8Type(), e.broadcast(four, width()));
-  };
-  int64_t bias = format().codeBits == 8 ? dot.signedBias() : format().codeOffset;
+  int64_t bias = biasOf(format(), tile.inputBits, tile.unit);
   SmallVector<Value> low(groups / 2), high(2), scaled(rows);
   SmallVector<DotEmitter::Sum> dots(rows);
-  for (int64_t g = 0; g < groups; ++g) {
-    int64_t half = g / perHalf;
-    if (g % perHalf == 0)
-      for (int64_t r = 0; r < rows; ++r) {
-        Value start = e.splatInt(dot.ints(), 0);
-        if (bias)
-          start = e.broadcast(arith::BitcastOp::create(e, e.getI32Type(), load(r, recordStarts + half)), width());
-        dots[r] = {start, Value(), 0};
-      }
-    Value code = codes(panel, g, part, low, high);
-    for (int64_t r = 0; r < rows; ++r)
-      if (format().codeBits == 8)
-        dot.addSigned(dots[r], code, inputBytes(r, g));
-      else
-        dot.add(dots[r], code, inputBytes(r, g), (1 << format().codeBits) - 1);
-    if (g % perHalf != perHalf - 1)
-      continue;
-    bool own = format().scalesPerBlock == inputHalves, first = own || half == 0, last = own || half == inputHalves - 1;
-    Value scale = last ? panel.scale(e.c(part * width()), width(), own ? half : 0) : Value();
+  for (int64_t i = 0; i < count; ++i) {
+    for (int64_t r = 0; r < rows; ++r) {
+      Value start = e.splatInt(dot.ints(), 0);
+      if (bias)
+        start = e.broadcast(arith::BitcastOp::create(e, e.getI32Type(), load(r, layout.starts() + i)), width());
+      dots[r] = {start, Value(), 0};
+    }
+    for (int64_t g = i * groupsOfPart; g < (i + 1) * groupsOfPart; ++g)
+      addGroup(blockIndex, g, codes(panel, g, part, low, high), dots);
+    bool first = ownScales || i == 0, last = ownScales || i == count - 1;
+    Value scale = last ? panel.scale(e.c(part * width()), width(), ownScales ? i : 0) : Value();
     for (int64_t r = 0; r < rows; ++r) {
       Value exact = arith::SIToFPOp::create(e, e.vector(e.getF32Type(), width()), dot.finish(dots[r]));
-      Value inputScale = e.broadcast(load(r, recordScales + half), width());
+      Value inputScale = e.broadcast(load(r, layout.scales() + i % layout.scaleCount()), width());
       scaled[r] = first ? e.mul(exact, inputScale) : e.fma(exact, inputScale, scaled[r]);
       Value &sum = sumOf(sums, r, p, part);
       if (last)
@@ -232,7 +279,7 @@ void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t
   if (Value offset = panel.offset(e.c(part * width()), width()))
     for (int64_t r = 0; r < rows; ++r) {
       Value &sum = sumOf(sums, r, p, part);
-      sum = e.fma(offset, e.broadcast(load(r, recordSum), width()), sum);
+      sum = e.fma(offset, e.broadcast(load(r, layout.sum()), width()), sum);
     }
 }
 
@@ -240,7 +287,7 @@ void QuantizedTileEmitter::integerBlock(PanelBlock panel, Ix blockIndex, int64_t
 void QuantizedTileEmitter::block(Ix blockIndex, Ix header, Ix at, SmallVectorImpl<Value> &sums) {
   for (int64_t p = 0; p < tile.size.panels; ++p) {
     PanelBlock panel{e, format(), weights, at + panelStride * p, header + panelStride * p};
-    if (!tile.integers)
+    if (!tile.inputBits)
       floatBlock(panel, blockIndex, p, sums);
     else
       for (int64_t part = 0; part < parts(); ++part)
@@ -282,7 +329,9 @@ struct QuantizedLinearEmitter : LinearFrame {
 
   const QuantizedFormat &format() const { return getQuantizedFormat(*shape.quantized); }
   /// Floats of scratch memory for one row's copy.
-  Ix rowFloats() { return shape.integers ? blocks * recordFloats : blocks * quantizedBlock; }
+  Ix rowFloats() { return blocks * blockFloats(); }
+  /// Of a block of it.
+  int64_t blockFloats() const { return shape.inputBits ? InputRecord{shape.inputBits}.floats() : quantizedBlock; }
 
   /// Blocks of K, the last one perhaps partial, and the length of a segment.
   Ix blocks, segmentLength;
@@ -294,6 +343,11 @@ struct QuantizedLinearEmitter : LinearFrame {
   void copyRows(Ix firstRow, Ix rows);
   void copyFloats(Ix from, Ix target, int64_t tileRows, int64_t r);
   void copyIntegers(Ix from, Ix target, int64_t tileRows, int64_t r);
+  void copyBytes(Ix from, Ix b, Ix to);
+  void copyWords(Ix from, Ix b, Ix to);
+  std::pair<Value, Value> inputScale(Value largest);
+  Value inputCodes(Value x, Value inverse);
+  void storeStart(Value sum, Ix to);
   Value loadInputs(Ix from, Ix k);
   void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
   void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
@@ -351,37 +405,93 @@ static Value sumOfIntegers(Emitter &e, Value value) {
 
 /// One row as records of blocks.
 void QuantizedLinearEmitter::copyIntegers(Ix from, Ix target, int64_t tileRows, int64_t r) {
-  auto floats = e.vector(e.getF32Type()), ints = e.vector(e.getI32Type());
-  DotEmitter dot(e, kernels.dotUnit());
-  int64_t bias = format().codeBits == 8 ? dot.signedBias() : format().codeOffset;
+  e.loop(e.c(0), blocks, 1, [&](Ix b) {
+    Ix to = target + (b * tileRows + r) * blockFloats();
+    if (shape.inputBits == 8)
+      copyBytes(from, b, to);
+    else
+      copyWords(from, b, to);
+  });
+}
+
+/// The scale of elements with a largest magnitude, and what they are multiplied by to get codes.
+std::pair<Value, Value> QuantizedLinearEmitter::inputScale(Value largest) {
+  float code = InputRecord{shape.inputBits}.largestCode();
+  Value counts = e.compare(arith::CmpFPredicate::UGE, largest, e.f32(0x1p-100f));
+  return {e.choose(counts, e.div(largest, e.f32(code)), e.f32(0)),
+          e.choose(counts, e.div(e.f32(code), largest), e.f32(0))};
+}
+
+/// 16 elements as integers.
+Value QuantizedLinearEmitter::inputCodes(Value x, Value inverse) {
   // Adding 1.5 * 2^23 leaves the nearest integer, ties to even, in the low bits.
   constexpr float shifter = 12582912.0f;
-  e.loop(e.c(0), blocks, 1, [&](Ix b) {
-    Ix to = target + (b * tileRows + r) * recordFloats;
-    Value blockSum;
-    for (int64_t half = 0; half < inputHalves; ++half) {
-      Value x = loadInputs(from, b * quantizedBlock + half * inputBlock);
-      Value limit = emitMaxOfLanes(e, math::AbsFOp::create(e, x));
-      Value counts = e.compare(arith::CmpFPredicate::UGE, limit, e.f32(0x1p-100f));
-      Value scale = e.choose(counts, e.div(limit, e.f32(127)), e.f32(0));
-      Value inverse = e.broadcast(e.choose(counts, e.div(e.f32(127), limit), e.f32(0)));
-      Value shifted = e.add(e.mul(x, inverse), e.splat(floats, shifter));
-      Value code = arith::SubIOp::create(e, arith::BitcastOp::create(e, ints, shifted), e.splatInt(ints, 0x4b400000));
-      Value bytes = arith::TruncIOp::create(e, e.vector(e.getI8Type()), code);
-      e.vstore(bitcast(e, e.getF32Type(), bytes), worker.scratch, to + half * (inputBlock / 4));
-      e.store(scale, worker.scratch, to + (recordScales + half));
-      Value sum = sumOfIntegers(e, code);
-      if (format().hasOffsets) {
-        Value rounded = arith::SIToFPOp::create(e, e.getF32Type(), sum);
-        blockSum = half == 0 ? e.mul(scale, rounded) : e.fma(scale, rounded, blockSum);
-      } else if (bias) {
-        Value start = arith::MulIOp::create(e, sum, e.i32(-bias));
-        e.store(arith::BitcastOp::create(e, e.getF32Type(), start), worker.scratch, to + (recordStarts + half));
-      }
+  auto floats = e.vector(e.getF32Type()), ints = e.vector(e.getI32Type());
+  Value shifted = e.add(e.mul(x, e.broadcast(inverse)), e.splat(floats, shifter));
+  return arith::SubIOp::create(e, arith::BitcastOp::create(e, ints, shifted), e.splatInt(ints, 0x4b400000));
+}
+
+/// What the codes' offset adds too much to the sums of a part.
+void QuantizedLinearEmitter::storeStart(Value sum, Ix to) {
+  int64_t bias = biasOf(format(), shape.inputBits, kernels.dotUnit());
+  if (bias == 0)
+    return;
+  Value start = arith::MulIOp::create(e, sum, e.i32(-bias));
+  e.store(arith::BitcastOp::create(e, e.getF32Type(), start), worker.scratch, to);
+}
+
+/// Codes of 8 bits; each half of the block has a scale.
+void QuantizedLinearEmitter::copyBytes(Ix from, Ix b, Ix to) {
+  InputRecord layout{8};
+  static_assert(inputBlock8 == lanes);
+  Value blockSum;
+  for (int64_t half = 0; half < layout.scaleCount(); ++half) {
+    Value x = loadInputs(from, b * quantizedBlock + half * lanes);
+    auto [scale, inverse] = inputScale(emitMaxOfLanes(e, math::AbsFOp::create(e, x)));
+    Value codes = inputCodes(x, inverse), sum = sumOfIntegers(e, codes);
+    Value bytes = arith::TruncIOp::create(e, e.vector(e.getI8Type()), codes);
+    e.vstore(bitcast(e, e.getF32Type(), bytes), worker.scratch, to + half * (lanes / 4));
+    e.store(scale, worker.scratch, to + (layout.scales() + half));
+    if (!format().hasOffsets) {
+      storeStart(sum, to + (layout.starts() + half));
+      continue;
     }
-    if (format().hasOffsets)
-      e.store(blockSum, worker.scratch, to + recordSum);
-  });
+    Value number = arith::SIToFPOp::create(e, e.getF32Type(), sum);
+    blockSum = half == 0 ? e.mul(scale, number) : e.fma(scale, number, blockSum);
+  }
+  if (format().hasOffsets)
+    e.store(blockSum, worker.scratch, to + layout.sum());
+}
+
+/// Codes of 16 bits; the block has one scale. Sums of 32 codes are exact as float32.
+void QuantizedLinearEmitter::copyWords(Ix from, Ix b, Ix to) {
+  InputRecord layout{16};
+  static_assert(inputBlock16 == 2 * lanes);
+  Value x[2], magnitude[2], sums[2];
+  for (int64_t i = 0; i < 2; ++i) {
+    x[i] = loadInputs(from, b * quantizedBlock + i * lanes);
+    magnitude[i] = math::AbsFOp::create(e, x[i]);
+  }
+  auto [scale, inverse] = inputScale(emitMaxOfLanes(e, e.larger(magnitude[1], magnitude[0])));
+  e.store(scale, worker.scratch, to + layout.scales());
+  SmallVector<int64_t> pairs;
+  for (int64_t k = 0; k < lanes; k += 4)
+    pairs.append({k, k + 2, k + 1, k + 3});
+  for (int64_t i = 0; i < 2; ++i) {
+    Value codes = inputCodes(x[i], inverse);
+    Value words = arith::TruncIOp::create(e, e.vector(e.getI16Type()), codes);
+    words = vector::ShuffleOp::create(e, words, words, pairs);
+    e.vstore(bitcast(e, e.getF32Type(), words), worker.scratch, to + i * (lanes / 2));
+    sums[i] = sumOfIntegers(e, codes);
+  }
+  Value all = arith::AddIOp::create(e, sums[0], sums[1]);
+  if (format().hasOffsets)
+    e.store(e.mul(scale, arith::SIToFPOp::create(e, e.getF32Type(), all)), worker.scratch, to + layout.sum());
+  else if (layout.parts(format()) == 1)
+    storeStart(all, to + layout.starts());
+  else
+    for (int64_t i = 0; i < 2; ++i)
+      storeStart(sums[i], to + (layout.starts() + i));
 }
 
 void QuantizedLinearEmitter::copyRows(Ix firstRow, Ix rows) {
@@ -389,7 +499,7 @@ void QuantizedLinearEmitter::copyRows(Ix firstRow, Ix rows) {
     e.loop(begin, end, size.rows, [&](Ix row) {
       for (int64_t r = 0; r < size.rows; ++r) {
         Ix from = (firstRow + row + e.c(r)) * in.input.stride, target = row * rowFloats();
-        if (shape.integers)
+        if (shape.inputBits)
           copyIntegers(from, target, size.rows, r);
         else
           copyFloats(from, target, size.rows, r);
@@ -400,12 +510,12 @@ void QuantizedLinearEmitter::copyRows(Ix firstRow, Ix rows) {
 
 /// The sums of a tile at the panels from `panel` on, for each segment: [segment][row][panel][lane].
 void QuantizedLinearEmitter::products(Ix inputStart, Ix panel, Tile size) {
-  QuantizedTile kernel{format(), size, shape.integers, kernels.dotUnit()};
-  std::string name = ("product_" + stringifyQuantization(*shape.quantized) + (shape.integers ? "_int8_" : "_") +
+  QuantizedTile kernel{format(), size, shape.inputBits, kernels.dotUnit()};
+  std::string name = ("product_" + stringifyQuantization(*shape.quantized) + computeSuffix(shape) + "_" +
                       Twine(size.rows) + "x" + Twine(size.panels))
                          .str();
   int64_t accumulatorFloats = size.rows * size.panels * lanes;
-  int64_t inputFloats = (shape.integers ? recordFloats : quantizedBlock) * size.rows;
+  int64_t inputFloats = blockFloats() * size.rows;
   auto emitSegment = [&](Ix segment) {
     Ix start = e.min(segment * segmentLength, blocks * quantizedBlock);
     Ix extent = e.min(blocks * quantizedBlock - start, segmentLength);
