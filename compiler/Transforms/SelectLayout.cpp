@@ -104,9 +104,7 @@ private:
   }
 
   /// What products with quantized weights multiply; nothing: float32.
-  std::optional<Compute> computeOf() const {
-    return compute == "auto" ? Compute::Int16 : symbolizeCompute(compute);
-  }
+  std::optional<Compute> computeOf() const { return compute == "auto" ? Compute::Int16 : symbolizeCompute(compute); }
 
   /// How a matrix of elements of type `element` that `user` reads is stored.
   Type getStorage(Type element, Type chosen, Operation *user) {
@@ -128,8 +126,7 @@ private:
     auto linear = dyn_cast<LinearOp>(user);
     if (linear && llvm::is_contained(linear.getWeights(), operand.get()))
       need = {PackedAttr::get(context, linear.getGated() ? Layout::PanelPairs : Layout::Panels, getSegments(linear)),
-              storage, Type(),
-              quantized && computeOf() ? ComputeAttr::get(context, *computeOf()) : ComputeAttr()};
+              storage, Type(), quantized && computeOf() ? ComputeAttr::get(context, *computeOf()) : ComputeAttr()};
     else if (isa<EmbeddingOp>(user))
       need = {quantized ? PackedAttr::get(context, Layout::Panels, 1) : rows, storage, Type()};
     auto *group = llvm::find_if(groups, [&](const Group &g) { return g.need == need; });

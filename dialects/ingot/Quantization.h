@@ -15,10 +15,10 @@ namespace ingot {
 /// Elements of a row that are quantized together.
 inline constexpr int64_t quantizedBlock = 32;
 
-/// Elements of an input that `compute int16` and `compute int8` round together. With 8 bits half a block of the weights:
-/// an input has outliers, which take the precision of all that share their scale, and then the error of a product is
-/// mostly the input's. With 32 the logits of SmolLM2-135M are twice as far from the unrounded ones (Kullback-Leibler
-/// divergence 0.0032, with 16 0.0017; with 16 bits below 0.00002).
+/// Elements of an input that `compute int16` and `compute int8` round together. With 8 bits half a block of the
+/// weights: an input has outliers, which take the precision of all that share their scale, and then the error of a
+/// product is mostly the input's. With 32 the logits of SmolLM2-135M are twice as far from the unrounded ones
+/// (Kullback-Leibler divergence 0.0032, with 16 0.0017; with 16 bits below 0.00002).
 inline constexpr int64_t inputBlock16 = 32, inputBlock8 = 16;
 
 /// A format of GGUF: an element is scale * (code - codeOffset) + offset, computed in float32 with one rounding where

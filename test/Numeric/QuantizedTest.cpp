@@ -146,8 +146,8 @@ TEST(Quantized, FloatWeightsOfAnyShape) {
     }
 }
 
-/// |y - x . w| <= sum over blocks of the input of scale / 2 * sum |w|, and what float32 rounds: rounding an input moves it
-/// by half a step at most.
+/// |y - x . w| <= sum over blocks of the input of scale / 2 * sum |w|, and what float32 rounds: rounding an input moves
+/// it by half a step at most.
 void checkErrorBound(const std::string &format, ComputeType compute, int64_t block, double largestCode) {
   ModuleWriter w;
   w.hidden = 512;

@@ -354,8 +354,8 @@ Expected<CommandLine> parseCommandLine(ArrayRef<StringRef> arguments) {
     return createStringError("--quantize: expected stored weights (tools/random_weights.py writes random ones), got "
                              "--weights=random");
   if (asksForIntegers(line.compile.compute) && line.compile.dtype != StorageType::Auto)
-    return createStringError("--compute=" + getComputeTypeName(line.compile.compute) + ": expected --dtype=auto beside it, got " +
-                             getStorageTypeName(line.compile.dtype));
+    return createStringError("--compute=" + getComputeTypeName(line.compile.compute) +
+                             ": expected --dtype=auto beside it, got " + getStorageTypeName(line.compile.dtype));
   return line;
 }
 

@@ -212,8 +212,7 @@ static int64_t biasOf(const QuantizedFormat &format, int64_t inputBits, DotUnit 
 }
 
 /// Adds the products of group `g` of a block to each row's sum.
-void QuantizedTileEmitter::addGroup(Ix blockIndex, int64_t g, Value code,
-                                    MutableArrayRef<DotEmitter::Sum> dots) {
+void QuantizedTileEmitter::addGroup(Ix blockIndex, int64_t g, Value code, MutableArrayRef<DotEmitter::Sum> dots) {
   DotEmitter dot(e, tile.unit);
   auto broadcast = [&](int64_t r, int64_t field, Type element) {
     Value four = arith::BitcastOp::create(e, e.getI32Type(), e.load(input, record(blockIndex, r) + field));
