@@ -459,7 +459,8 @@ void TiledEmitter::manyRows(Value elements, Ix keys, Ix start, Ix firstPosition,
   });
   e.loop(e.c(0), rows, 1, [&](Ix row) {
     Ix begin = beginOf(row), end = endOf(row);
-    e.when(begin < end, [&] { forGroup([&](Ix query) { callSoftmax(elements, keys, row * group + query, begin, end); }); });
+    e.when(begin < end,
+           [&] { forGroup([&](Ix query) { callSoftmax(elements, keys, row * group + query, begin, end); }); });
   });
   // All rows see the keys [commonBegin, commonEnd).
   Ix commonBegin = beginOf(rows - 1), commonEnd = e.max(commonBegin, endOf(e.c(0)));

@@ -59,10 +59,10 @@ void LinearFrame::storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix r
   e.loop(e.c(0), tileRows, 1, [&](Ix r) { e.loop(e.c(0), unitCount, 1, [&](Ix u) { emitOne(r, u); }); });
 }
 
-void LinearFrame::epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount) {
+void LinearFrame::epilogue(Ix firstRow, Ix blockRow, Ix unit, Ix rows, Ix rowFloats, Ix unitCount) {
   SmallVector<Value> arguments = argumentsOf(shape, in, worker);
   size_t own = arguments.size();
-  arguments.append({firstRow, blockRow, unit, e.c(size.rows), e.c(size.panels * lanes), e.c(unitCount)});
+  arguments.append({firstRow, blockRow, unit, rows, rowFloats, unitCount});
   kernels.call(e, nameOf(shape, in) + "_store", arguments, [&](Emitter &f, ValueRange a) {
     LinearFrame inner(f, kernels, shape);
     inner.bind(a, in);

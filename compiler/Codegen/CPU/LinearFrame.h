@@ -47,9 +47,9 @@ struct LinearFrame {
   /// The sum of the segments by the fixed tree.
   mlir::Value combine(Ix at, Ix segmentStride);
   void storeTile(Ix firstRow, Ix blockRow, Ix unit, Ix tileRows, Ix rowFloats, Ix unitCount);
-  /// Calls the function that stores a tile of `unitCount` units from `unit` on, `size.panels` panels apart from row to
-  /// row in the accumulators, rows from `blockRow` of the block that starts at `firstRow`.
-  void epilogue(Ix firstRow, Ix blockRow, Ix unit, Tile size, int64_t unitCount);
+  /// Calls the function that stores the sums in the accumulators: `unitCount` units from `unit` on, one after the
+  /// other, of `rows` rows from `blockRow` of the block that starts at `firstRow`, `rowFloats` apart.
+  void epilogue(Ix firstRow, Ix blockRow, Ix unit, Ix rows, Ix rowFloats, Ix unitCount);
 
   void initArgmax(Ix rows);
   void updateArgmax(Ix row, Ix unit, mlir::Value value);

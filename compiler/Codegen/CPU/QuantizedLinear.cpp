@@ -113,7 +113,7 @@ struct QuantizedTileEmitter {
   Emitter &e;
   const QuantizedTile &tile;
   Value input, weights, accumulators;
-  Ix inputStart, weightStart, panelStride, units, accumulatorStart, accumulatorStride;
+  Ix inputStart, weightStart, panelStride, units, accumulatorStart, accumulatorStride, accumulatorPanelStride;
 
   const QuantizedFormat &format() const { return tile.format; }
   /// Features that are computed together.
@@ -312,7 +312,7 @@ void QuantizedTileEmitter::emit() {
     for (int64_t p = 0; p < tile.size.panels; ++p)
       for (int64_t part = 0; part < parts(); ++part)
         e.vstore(sumOf(sums, r, p, part), accumulators,
-                 accumulatorStart + accumulatorStride * r + (p * lanes + part * width()));
+                 accumulatorStart + accumulatorStride * r + accumulatorPanelStride * p + part * width());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -321,6 +321,9 @@ void QuantizedTileEmitter::emit() {
 
 /// Panels between two changes of the register tile, so that the tiles of a block of rows share its weights in cache.
 static constexpr int64_t panelBlock = 16;
+/// Panels whose sums lie in scratch memory together with one row.
+static constexpr int64_t onePanels = 64;
+static_assert(onePanels * lanes * INGOT_RT_K_SEGMENTS <= Kernels::blockFloats, "their sums fit");
 
 /// The body of a linear's function.
 struct QuantizedLinearEmitter : LinearFrame {
@@ -350,7 +353,9 @@ struct QuantizedLinearEmitter : LinearFrame {
   Value loadInputs(Ix from, Ix k);
   void panels(Ix firstRow, Ix rows, Ix unitBegin, Ix unitEnd);
   void tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount);
-  void products(Ix inputStart, Ix panel, Tile size);
+  void oneRow(Ix firstRow, Ix unitBegin, Ix unitEnd);
+  void product(Ix inputStart, Ix segment, Ix panel, Ix apart, Tile size, Ix target, Ix rowStride, Ix panelStride);
+  void forSegments(function_ref<void(Ix)> body);
 };
 
 void QuantizedLinearEmitter::cutRows(Ix rows, function_ref<void(Tile, Ix, Ix)> body) {
@@ -507,45 +512,67 @@ void QuantizedLinearEmitter::copyRows(Ix firstRow, Ix rows) {
   });
 }
 
-/// The sums of a tile at the panels from `panel` on, for each segment: [segment][row][panel][lane].
-void QuantizedLinearEmitter::products(Ix inputStart, Ix panel, Tile size) {
+/// The sums of a tile over a segment: of the panels from `panel` on, each `apart` after the one before. The sums of the
+/// first row and panel go to `target`, the others `rowStride` and `panelStride` apart.
+void QuantizedLinearEmitter::product(Ix inputStart, Ix segment, Ix panel, Ix apart, Tile size, Ix target, Ix rowStride,
+                                     Ix panelStride) {
   QuantizedTile kernel{format(), size, shape.inputBits, kernels.dotUnit()};
   std::string name = ("product_" + stringifyQuantization(*shape.quantized) + computeSuffix(shape) + "_" +
                       Twine(size.rows) + "x" + Twine(size.panels))
                          .str();
-  int64_t accumulatorFloats = size.rows * size.panels * lanes;
-  int64_t inputFloats = blockFloats() * size.rows;
-  auto emitSegment = [&](Ix segment) {
-    Ix start = e.min(segment * segmentLength, blocks * quantizedBlock);
-    Ix extent = e.min(blocks * quantizedBlock - start, segmentLength);
-    Ix units = extent / format().unit;
-    Ix weightStart = (features / lanes * (start / format().unit) + panel * units) * format().unitBytes();
-    SmallVector<Value> arguments = {worker.scratch,
-                                    inputStart + start / quantizedBlock * inputFloats,
-                                    in.weights,
-                                    weightStart,
-                                    units * format().unitBytes(),
-                                    units,
-                                    accumulators + segment * accumulatorFloats,
-                                    e.c(size.panels * lanes)};
-    kernels.call(e, name, arguments, [&](Emitter &f, ValueRange a) {
-      QuantizedTileEmitter{f,          kernel,     a[0],       a[2],       a[0],      f.ix(a[1]),
-                           f.ix(a[3]), f.ix(a[4]), f.ix(a[5]), f.ix(a[6]), f.ix(a[7])}
-          .emit();
-    });
-  };
+  Ix start = e.min(segment * segmentLength, blocks * quantizedBlock);
+  Ix extent = e.min(blocks * quantizedBlock - start, segmentLength);
+  Ix units = extent / format().unit;
+  Ix weightStart = (features / lanes * (start / format().unit) + panel * units) * format().unitBytes();
+  SmallVector<Value> arguments = {worker.scratch,
+                                  inputStart + start / quantizedBlock * (blockFloats() * size.rows),
+                                  in.weights,
+                                  weightStart,
+                                  apart * units * format().unitBytes(),
+                                  units,
+                                  target,
+                                  rowStride,
+                                  panelStride};
+  kernels.call(e, name, arguments, [&](Emitter &f, ValueRange a) {
+    QuantizedTileEmitter{f,          kernel,     a[0],       a[2],       a[0],       f.ix(a[1]),
+                         f.ix(a[3]), f.ix(a[4]), f.ix(a[5]), f.ix(a[6]), f.ix(a[7]), f.ix(a[8])}
+        .emit();
+  });
+}
+
+void QuantizedLinearEmitter::forSegments(function_ref<void(Ix)> body) {
   if (segments() == 1)
-    emitSegment(e.c(0));
+    body(e.c(0));
   else
-    e.loop(e.c(0), e.c(segments()), 1, emitSegment);
+    e.loop(e.c(0), e.c(segments()), 1, body);
 }
 
 /// One register tile: `unitCount` units from `unit` on, rows from `row` of the block on.
 void QuantizedLinearEmitter::tile(Ix firstRow, Ix row, Ix unit, Tile size, int64_t unitCount) {
-  int64_t panelCount = unitCount * unitPanels();
-  Tile whole = {size.rows, panelCount};
-  products(row * rowFloats(), unit * unitPanels(), whole);
-  epilogue(firstRow, row, unit, whole, unitCount);
+  Tile whole = {size.rows, unitCount * unitPanels()};
+  int64_t rowStride = whole.panels * lanes;
+  forSegments([&](Ix segment) {
+    product(row * rowFloats(), segment, unit * unitPanels(), e.c(1), whole,
+            accumulators + segment * (whole.rows * rowStride), e.c(rowStride), e.c(lanes));
+  });
+  epilogue(firstRow, row, unit, e.c(whole.rows), e.c(rowStride), e.c(unitCount));
+}
+
+/// One row, which is bound by the reads of weights: the panels are cut into runs, which are read side by side, segment
+/// by segment. A run goes on where a panel ends; as many long forward streams keep more cache misses in flight than
+/// panels that lie side by side.
+void QuantizedLinearEmitter::oneRow(Ix firstRow, Ix unitBegin, Ix unitEnd) {
+  Tile size = tiles.back();
+  Ix panels = (unitEnd - unitBegin) * unitPanels(), first = unitBegin * unitPanels(), run = panels / size.panels;
+  forSegments([&](Ix segment) {
+    Ix sums = accumulators + segment * panels * lanes;
+    auto one = [&](Ix panel, Ix apart, Tile of) {
+      product(e.c(0), segment, first + panel, apart, of, sums + panel * lanes, e.c(0), apart * lanes);
+    };
+    e.loop(e.c(0), run, 1, [&](Ix panel) { one(panel, run, size); });
+    e.loop(run * size.panels, panels, 1, [&](Ix panel) { one(panel, e.c(1), {1, 1}); });
+  });
+  epilogue(firstRow, e.c(0), unitBegin, e.c(1), panels * lanes, unitEnd - unitBegin);
 }
 
 /// Every tile of the panels [unitBegin, unitEnd), for a block of rows.
@@ -584,8 +611,12 @@ void QuantizedLinearEmitter::emit() {
     copyRows(firstRow, rows);
     if (shape.argmax)
       initArgmax(rows);
-    e.loop(mine.begin, mine.end, panelBlock,
-           [&](Ix unit) { panels(firstRow, rows, unit, e.min(unit + panelBlock, mine.end)); });
+    auto cut = [&](int64_t size, function_ref<void(Ix, Ix)> body) {
+      e.loop(mine.begin, mine.end, size, [&](Ix unit) { body(unit, e.min(unit + size, mine.end)); });
+    };
+    e.when(
+        rows == e.c(1), [&] { cut(onePanels / unitPanels(), [&](Ix begin, Ix end) { oneRow(firstRow, begin, end); }); },
+        [&] { cut(panelBlock, [&](Ix begin, Ix end) { panels(firstRow, rows, begin, end); }); });
     if (shape.argmax)
       reduceArgmax(firstRow, rows);
   });
