@@ -25,7 +25,8 @@ VALUES_OF = {
                "bk": "tensor<8xf32>", "wg": "tensor<64x16xf32>", "wu": "tensor<64x16xf32>", "wd": "tensor<16x64xf32>"},
     "split": {"x": "tensor<?x40xf32>"},
 }
-RECIPE_VALUES = {"concat": ["tensor<32x16xf32>", "tensor<8x16xf32>"], "stack": ["tensor<32x16xf32>"] * 2}
+RECIPE_VALUES = {"concat": ["tensor<32x16xf32>", "tensor<8x16xf32>"], "stack": ["tensor<32x16xf32>"] * 2,
+                 "quantize": ["tensor<32x48xbf16>"]}
 FREQUENCIES = ", ".join(["1.0"] * 8)
 PRELUDE = f"""
 ingot.rotary @rotary half inv_freq = [{FREQUENCIES}] scaling = 1.0
