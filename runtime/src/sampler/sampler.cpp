@@ -24,6 +24,41 @@ constexpr uint64_t bucketOf(uint64_t weight) {
   return 64 * power + (weight >> power);
 }
 constexpr uint64_t bucketCount = bucketOf(one) + 1;
+/// The smallest weight of a bucket.
+constexpr uint64_t leastOf(uint64_t bucket) {
+  if (bucket < 64)
+    return bucket;
+  uint64_t power = bucket / 64 - 1;
+  return (bucket - 64 * power) << power;
+}
+static_assert(leastOf(bucketOf(one)) == one && bucketOf(leastOf(1000)) == 1000 && bucketOf(leastOf(1001) - 1) == 1000);
+
+/// exp(x) as mantissa * 2^(16 - halvings), for x from -28.8 to 0; without a branch, so that loops of it become vectors.
+struct FixedParts {
+  int32_t mantissa, halvings;
+};
+constexpr float leastExponent = -28.8f; // below 2^-41 everything is zero
+
+inline FixedParts expParts(float x) {
+  // exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite).
+  constexpr float log2e = 0x1.715476p+0f, ln2High = 0x1.62ep-1f, ln2Low = 0x1.0bfbe8p-15f;
+  constexpr float toInteger = 0x1.8p23f; // adding and subtracting it rounds to nearest even
+  float n = (x * log2e + toInteger) - toInteger;
+  float r = (x - n * ln2High) - n * ln2Low; // n * ln2High is exact: 6 and 12 significant bits
+  // Taylor's polynomial to r^7: the rest is below 2^-27 relative at |r| = 0.3466.
+  float p = 0x1.a01a02p-13f;
+  p = p * r + 0x1.6c16c2p-10f;
+  p = p * r + 0x1.111112p-7f;
+  p = p * r + 0x1.555556p-5f;
+  p = p * r + 0x1.555556p-3f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  // p is in [0.7, 1.5): its 24 bits are those of an integer below 2^25.
+  return {static_cast<int32_t>(p * 0x1p24f), static_cast<int32_t>(-n)};
+}
+
+inline uint64_t fixedOf(FixedParts parts) { return static_cast<uint64_t>(parts.mantissa) << 16 >> parts.halvings; }
 } // namespace
 
 Error SamplingOptions::check() const {
@@ -47,26 +82,7 @@ void SeenTokens::add(int32_t token) {
   }
 }
 
-uint64_t expFixed(float x) {
-  // exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite). Below 2^-41 everything is zero.
-  if (!(x > -28.8f))
-    return 0;
-  constexpr float log2e = 0x1.715476p+0f, ln2High = 0x1.62ep-1f, ln2Low = 0x1.0bfbe8p-15f;
-  constexpr float toInteger = 0x1.8p23f; // adding and subtracting it rounds to nearest even
-  float n = (x * log2e + toInteger) - toInteger;
-  float r = (x - n * ln2High) - n * ln2Low; // n * ln2High is exact: 6 and 12 significant bits
-  // Taylor's polynomial to r^7: the rest is below 2^-27 relative at |r| = 0.3466.
-  float p = 0x1.a01a02p-13f;
-  p = p * r + 0x1.6c16c2p-10f;
-  p = p * r + 0x1.111112p-7f;
-  p = p * r + 0x1.555556p-5f;
-  p = p * r + 0x1.555556p-3f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  auto mantissa = static_cast<uint64_t>(p * 0x1p40f); // a float times a power of two, below 2^41: exact
-  return mantissa >> static_cast<int>(-n);
-}
+uint64_t expFixed(float x) { return x > leastExponent ? fixedOf(expParts(x)) : 0; }
 
 int32_t largestIndex(const float *values, uint64_t count) {
   float largest = -infinity;
@@ -118,9 +134,27 @@ float Sampler::kthLargest(const float *scores, uint64_t k) {
 void Sampler::collect(const float *scores, float largest, uint64_t topK) {
   float bar = topK != 0 && topK < vocab ? kthLargest(scores, topK) : -infinity;
   candidates.clear();
-  for (uint64_t i = 0; i < vocab; ++i)
-    if (scores[i] >= bar && scores[i] > -infinity)
-      candidates.push_back({scores[i], static_cast<int32_t>(i), expFixed(scores[i] - largest)});
+  if (bar > -infinity) {
+    for (uint64_t i = 0; i < vocab; ++i)
+      if (scores[i] >= bar)
+        candidates.push_back({scores[i], static_cast<int32_t>(i), expFixed(scores[i] - largest)});
+    return;
+  }
+  // All of them: a piece's exponentials at once, then its candidates.
+  constexpr uint64_t piece = 256;
+  FixedParts parts[piece];
+  for (uint64_t start = 0; start < vocab; start += piece) {
+    uint64_t count = std::min(piece, vocab - start);
+    const float *values = scores + start;
+    for (uint64_t i = 0; i < count; ++i) {
+      float x = values[i] - largest;
+      parts[i] = expParts(x > leastExponent ? x : leastExponent);
+    }
+    for (uint64_t i = 0; i < count; ++i)
+      if (values[i] > -infinity)
+        candidates.push_back(
+            {values[i], static_cast<int32_t>(start + i), values[i] - largest > leastExponent ? fixedOf(parts[i]) : 0});
+  }
 }
 
 void Sampler::keepTopP(float topP) {
@@ -137,23 +171,23 @@ void Sampler::keepTopP(float topP) {
   uint64_t dropped = 0, edge = 0;
   while (edge < bucketCount - 1 && dropped + sums[edge] <= droppable)
     dropped += sums[edge++];
+  const uint64_t edgeBegin = leastOf(edge), edgeEnd = leastOf(edge + 1);
+  std::erase_if(candidates, [&](const Candidate &candidate) { return candidate.weight < edgeBegin; });
   boundary.clear();
   for (const Candidate &candidate : candidates)
-    if (bucketOf(candidate.weight) == edge)
+    if (candidate.weight < edgeEnd)
       boundary.push_back(candidate);
   // Least likely first, of equals the highest id first, so that the lowest ids stay.
   std::sort(boundary.begin(), boundary.end(), [](const Candidate &a, const Candidate &b) {
     return a.score != b.score ? a.score < b.score : a.id > b.id;
   });
-  bool above = std::any_of(candidates.begin(), candidates.end(),
-                           [&](const Candidate &candidate) { return bucketOf(candidate.weight) > edge; });
+  bool above = boundary.size() < candidates.size();
   size_t drop = 0, most = boundary.size() - (above || boundary.empty() ? 0 : 1); // at least one token stays
   while (drop < most && dropped + boundary[drop].weight <= droppable)
     dropped += boundary[drop++].weight;
   std::erase_if(candidates, [&](const Candidate &candidate) {
-    uint64_t bucket = bucketOf(candidate.weight);
-    if (bucket != edge)
-      return bucket < edge;
+    if (candidate.weight >= edgeEnd)
+      return false;
     // Dropped if it stands before boundary[drop].
     if (drop == boundary.size())
       return true;
