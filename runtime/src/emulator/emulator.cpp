@@ -274,7 +274,15 @@ std::string Emulator::wrongWith(const void *pointer, uint32_t bytes, bool isStor
       continue;
     return isStore ? fail("a constant") : std::string();
   }
-  if (sharedMemory.size() && address + 4096 > base && address < base + sharedMemory.size() + 4096)
+  // Shared memory is what was meant if it is near, and nearer than anything else.
+  auto away = [&](uint64_t start, uint64_t extent) {
+    return address < start ? start - address : address - start < extent ? 0 : address - start - extent;
+  };
+  uint64_t fromShared = sharedMemory.size() ? away(base, sharedMemory.size()) : UINT64_MAX;
+  bool nearest = fromShared < 4096;
+  for (uint32_t i = 0; i < launch.kernel->argument_count && nearest; ++i)
+    nearest = launch.extents[i] == 0 || fromShared < away(launch.arguments[i], launch.extents[i]);
+  if (nearest)
     return fail(formatText("bytes %" PRId64 " to %" PRId64 " of shared memory, which has %u",
                            static_cast<int64_t>(address - base), static_cast<int64_t>(address - base + bytes - 1),
                            sharedMemory.size()));
