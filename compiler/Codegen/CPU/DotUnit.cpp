@@ -34,10 +34,6 @@ Value DotEmitter::intrinsic(StringRef name, Type type, ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(e, type, e.getStringAttr(name), operands).getResult(0);
 }
 
-Value DotEmitter::bitcast(Type type, Value value) {
-  return vector::BitCastOp::create(e, cast<VectorType>(type), value);
-}
-
 Value DotEmitter::addNeighbours(Value value) {
   int64_t n = cast<VectorType>(value.getType()).getNumElements();
   SmallVector<int64_t> even, odd;

@@ -67,7 +67,6 @@ public:
 
 private:
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type type, mlir::ValueRange operands);
-  mlir::Value bitcast(mlir::Type type, mlir::Value value);
   mlir::Value constant(mlir::VectorType type, int64_t value) { return e.splatInt(type, value); }
   /// The sums of neighbours: n lanes to n / 2.
   mlir::Value addNeighbours(mlir::Value value);

@@ -94,9 +94,7 @@ struct InputRecord {
   int64_t floats() const { return (starts() + 2 + 3) / 4 * 4; }
   float largestCode() const { return bits == 8 ? 127 : 32767; }
 };
-} // namespace
 
-namespace {
 /// What a tile's function is specialised for.
 struct QuantizedTile {
   const QuantizedFormat &format;

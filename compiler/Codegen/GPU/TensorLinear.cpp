@@ -116,7 +116,7 @@ struct FewRowsKernel : TensorKernel {
   DeviceMemory partials = {};
   /// [half step in turn][panel][load][thread]: a queue for each thread, which is its own.
   DeviceMemory queue = {};
-  SmallVector<Ix> weightStart;
+  SmallVector<Ix> weightStart = {};
 
   Ix partialAt(Ix slice, int64_t panel, Ix row) { return ((slice * panels() + panel) * tileRows + row) * lanes; }
   // K goes in half steps here, so that two panels' queues are no shorter in time than one's.
@@ -142,7 +142,7 @@ struct ManyRowsKernel : TensorKernel {
   Ix firstPanel = {}, firstRow = {}, steps = {};
   /// Of the thread, within a tile: its part of a row of a panel; activations by product and half, of a row.
   Ix weightPlace = {};
-  SmallVector<std::array<Ix, 2>> inputPlace;
+  SmallVector<std::array<Ix, 2>> inputPlace = {};
 
   int64_t panelElements() const { return stepLength * lanes; }
   /// What the number of a chunk in its row is exchanged by, so that the threads of a load meet no bank twice.
