@@ -7,7 +7,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 namespace ingot::rt::tpl {
 
@@ -416,6 +418,25 @@ private:
     return Value::integer(std::abs(value.integer()), value.isTrusted());
   }
 
+  /// The multiple of 10^`power`, power >= 1, that is nearest to a finite number, ties to even, as the double nearest to
+  /// it.
+  static double roundToPower(double number, int64_t power) {
+    // All digits, of which a double has at most 767: the exponent is that of the number itself, no rounding carries
+    // into it.
+    char digits[800];
+    snprintf(digits, sizeof digits, "%.770e", number);
+    int64_t kept = strtol(strchr(digits, 'e') + 1, nullptr, 10) + 1 - power;
+    if (kept > 0) {
+      snprintf(digits, sizeof digits, "%.*e", static_cast<int>(kept - 1), number);
+    } else {
+      // 0, or one unit for more than half of it: the first digit is that of tenths.
+      const char *first = digits + (digits[0] == '-');
+      bool up = kept == 0 && (*first > '5' || (*first == '5' && strspn(first + 1, ".0") != strcspn(first + 1, "e")));
+      snprintf(digits, sizeof digits, "%c%de%lld", std::signbit(number) ? '-' : '+', up, static_cast<long long>(power));
+    }
+    return strtod(digits, nullptr);
+  }
+
   /// round(x, digits) of Python: the decimal that is nearest, ties to even; exact,
   /// since printf rounds the exact binary value.
   Value round() {
@@ -466,8 +487,10 @@ private:
       snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(digits), number);
       return Value::real(strtod(buffer, nullptr), trusted);
     }
-    double unit = std::pow(10.0, static_cast<double>(-digits));
-    return Value::real(std::nearbyint(number / unit) * unit, trusted);
+    double rounded = roundToPower(number, -digits);
+    if (std::isinf(rounded))
+      return interpreter.fail("rounded value too large to represent");
+    return Value::real(rounded, trusted);
   }
 
   /// An attribute and never an item.
