@@ -11,6 +11,7 @@
 
 #include "compiler/Codegen/CPU/Kernels.h"
 #include "compiler/Codegen/CPU/VectorMath.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -30,21 +31,31 @@ struct TileEmitter {
   Ix ahead = {};
   /// Sums to add at the end, and floats from one to the next; or null.
   Ix folds = {}, foldStride = {};
+  /// Registers are few: see keepApart.
+  bool fewRegisters = false;
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
 
-  /// The 16 weights of panel `p` at group `g` for each k of the group, as f32.
-  SmallVector<Value> loadWeights(Ix g, int64_t p) {
+  /// The 16 weights of panel `p` at the `i`th k of group `g`, as f32.
+  Value loadWeights(Ix g, int64_t p, int64_t i) {
     Ix at = weightStart + panelStride * p + g * kernel.weightStride;
     if (!kernel.pairs)
-      return {emitWiden(e, e.vload(weights, at))};
+      return emitWiden(e, e.vload(weights, at));
     // The even element of a pair is the low half of 32 bits.
     auto ints = e.vector(e.getI32Type());
     Value pairs = vector::BitCastOp::create(e, ints, e.vload(weights, at, 2 * lanes));
-    Value even = arith::ShLIOp::create(e, pairs, e.splatInt(ints, 16));
-    Value odd = arith::AndIOp::create(e, pairs, e.splatInt(ints, -65536));
-    auto floats = e.vector(e.getF32Type());
-    return {arith::BitcastOp::create(e, floats, even), arith::BitcastOp::create(e, floats, odd)};
+    Value half = i == 0 ? Value(arith::ShLIOp::create(e, pairs, e.splatInt(ints, 16)))
+                        : Value(arith::AndIOp::create(e, pairs, e.splatInt(ints, -65536)));
+    return arith::BitcastOp::create(e, e.vector(e.getF32Type()), half);
+  }
+
+  /// Loads behind this are not made before it, nor merged with those before it. It emits no instruction. Without it
+  /// LLVM loads a pair of k once for both halves (or the next k's 16-bit weights with this one's), and then has no
+  /// registers left: with 16 of them it spilled a sum of each product of one row, and half of the weights in tiles of
+  /// six.
+  void keepApart() {
+    if (fewRegisters && !kernel.element.isF32())
+      LLVM::FenceOp::create(e, LLVM::AtomicOrdering::acq_rel, "singlethread");
   }
 
   /// input[r][g * group + i] in all lanes.
@@ -63,15 +74,18 @@ struct TileEmitter {
         e.prefetch(weights,
                    ahead.value ? at + ahead : at + kernel.prefetchBytes * 8 / kernel.element.getIntOrFloatBitWidth());
       }
-      SmallVector<Value> weightsOfPanel = loadWeights(g, p);
-      for (int64_t i = 0; i < group(); ++i)
+      for (int64_t i = 0; i < group(); ++i) {
+        if (i > 0)
+          keepApart();
+        Value weightsOfPanel = loadWeights(g, p, i);
         for (int64_t r = 0; r < kernel.rows; ++r) {
           Value &x = inputs[i * kernel.rows + r];
           if (!x)
             x = loadInput(g, r, i);
           Value &sum = sums[r * kernel.panels + p];
-          sum = e.fma(x, weightsOfPanel[i], sum);
+          sum = e.fma(x, weightsOfPanel, sum);
         }
+      }
     }
   }
 
@@ -102,8 +116,11 @@ struct TileEmitter {
     auto body = [&](int64_t steps) {
       return [this, steps, lineGroups](Ix g, ValueRange carried) {
         SmallVector<Value> next(carried);
-        for (int64_t i = 0; i < steps; ++i)
+        for (int64_t i = 0; i < steps; ++i) {
+          if (i > 0)
+            keepApart();
           step(g + i, (kernel.prefetchBytes != 0 || ahead.value) && i % lineGroups == 0, next);
+        }
         return next;
       };
     };
@@ -165,6 +182,7 @@ void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inp
       others = others.drop_front();
       return value;
     };
+    tile.fewRegisters = unit.registers <= 16;
     if (kernel.adds)
       tile.adds = next();
     if (kernel.ahead)
@@ -188,7 +206,9 @@ void Kernels::widen(Emitter &e, Type element, bool pairs, Value weights, Ix star
     TileEmitter tile{f, kernel, {}, a[0], {}, {}, {}, f.ix(a[1]), f.c(0), f.ix(a[2])};
     int64_t group = tile.group();
     f.loop(f.c(0), (tile.k + (group - 1)) / group, 1, [&](Ix g) {
-      SmallVector<Value> values = tile.loadWeights(g, 0);
+      SmallVector<Value> values;
+      for (int64_t i = 0; i < group; ++i)
+        values.push_back(tile.loadWeights(g, 0, i));
       for (int64_t i = 0; i < group; ++i)
         f.vstore(values[i], a[3], f.ix(a[4]) + (g * group + i) * lanes);
     });
