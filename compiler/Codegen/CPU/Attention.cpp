@@ -351,12 +351,16 @@ void TiledEmitter::weigh(int64_t rows, Value elements, Ix keys, Ix query, Ix key
   product.accumulate = true;
   product.weightStride = memory.width;
   product.ahead = ahead.value;
+  product.aheadInOrder = static_cast<bool>(ahead.value);
   Ix values = keys + cache.keyElements() + keyBegin * memory.width;
   Ix target = query * memory.width + memory.accumulators, weights = query * blockSize + keyBegin + memory.scores;
   int64_t panels = memory.width / lanes, most = kernels.panelsOf(rows), wide = panels / most * most;
   auto part = [&](int64_t size, int64_t begin, int64_t end) {
     product.panels = size;
     e.loop(e.c(begin), e.c(end), size, [&](Ix panel) {
+      // Each panel takes its share of a tile of 16 positions.
+      if (ahead.value)
+        product.ahead = ahead + panel * (lanes * (lanes - 1));
       kernels.product(e, product, scratch, weights, e.c(blockSize), elements, values + panel * lanes, e.c(lanes),
                       keyEnd - keyBegin, scratch, target + panel * lanes, e.c(memory.width), e.c(lanes));
     });
@@ -437,11 +441,12 @@ void TiledEmitter::oneRow(Value elements, Ix keys, Ix next, Ix keyBegin, Ix keyE
   cutGroup([&](int64_t rows, Ix query) {
     // The products with keys have prefetched so many values.
     int64_t known = tilesAhead(rows) * lanes;
-    Ix last = e.max(keyBegin, e.min(keyEnd, e.c(blockSize - known)));
-    if (known < blockSize)
-      weigh(rows, elements, keys, query, keyBegin, last, e.c(known * memory.width));
-    Ix ahead = next - (keys + (cache.keyElements() + (blockSize - known) * memory.width));
-    weigh(rows, elements, keys, query, last, keyEnd, ahead);
+    // Panels of a few keys at a time, so that a page of values is read as a whole.
+    Ix later = next - (keys + (cache.keyElements() + (blockSize - known) * memory.width));
+    e.loop(keyBegin / lanes, (keyEnd + (lanes - 1)) / lanes, 1, [&](Ix tile) {
+      Ix ahead = e.select(tile < e.c((blockSize - known) / lanes), e.c(known * memory.width), later);
+      weigh(rows, elements, keys, query, e.max(keyBegin, tile * lanes), e.min(keyEnd, (tile + 1) * lanes), ahead);
+    });
   });
 }
 

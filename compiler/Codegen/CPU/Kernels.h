@@ -217,6 +217,8 @@ public:
     int64_t prefetchBytes = 0;
     /// The same in elements, not known before the step runs; or null.
     mlir::Value ahead;
+    /// What is prefetched is as much as is read, but in the order of memory: `ahead` is where it starts.
+    bool aheadInOrder = false;
     /// Elements between one k (or pair) and the next of a panel's 16 features.
     int64_t weightStride = lanes;
     /// Both or neither: so many earlier sums, each `foldStride` before the next, are added at the end, the last of them

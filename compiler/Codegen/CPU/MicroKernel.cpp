@@ -35,6 +35,8 @@ struct TileEmitter {
   bool fewRegisters = false;
 
   int64_t group() const { return kernel.pairs ? 2 : 1; }
+  /// Elements from one group's prefetched line to the next one's.
+  int64_t aheadStride() const { return kernel.aheadInOrder ? kernel.panels * lanes : kernel.weightStride; }
 
   /// The 16 weights of panel `p` at the `i`th k of group `g`, as f32.
   Value loadWeights(Ix g, int64_t p, int64_t i) {
@@ -69,10 +71,14 @@ struct TileEmitter {
   void step(Ix g, bool prefetch, SmallVectorImpl<Value> &sums) {
     SmallVector<Value> inputs(kernel.rows * group());
     for (int64_t p = 0; p < kernel.panels; ++p) {
-      if (prefetch) {
+      int64_t elementBits = kernel.element.getIntOrFloatBitWidth();
+      if (prefetch && kernel.aheadInOrder) {
+        // Panels that lie side by side share lines.
+        if (p * lanes * elementBits % (64 * 8) == 0)
+          e.prefetch(weights, weightStart + ahead + g * aheadStride() + p * lanes);
+      } else if (prefetch) {
         Ix at = weightStart + panelStride * p + g * kernel.weightStride;
-        e.prefetch(weights,
-                   ahead.value ? at + ahead : at + kernel.prefetchBytes * 8 / kernel.element.getIntOrFloatBitWidth());
+        e.prefetch(weights, ahead.value ? at + ahead : at + kernel.prefetchBytes * 8 / elementBits);
       }
       for (int64_t i = 0; i < group(); ++i) {
         if (i > 0)
@@ -112,7 +118,7 @@ struct TileEmitter {
     Ix groups = (k + (group() - 1)) / group();
     Ix unrolled = groups / unroll() * unroll();
     // One prefetch for each line: the groups of 64 bytes.
-    int64_t lineGroups = std::max<int64_t>(1, 64 * 8 / kernel.element.getIntOrFloatBitWidth() / kernel.weightStride);
+    int64_t lineGroups = std::max<int64_t>(1, 64 * 8 / kernel.element.getIntOrFloatBitWidth() / aheadStride());
     auto body = [&](int64_t steps) {
       return [this, steps, lineGroups](Ix g, ValueRange carried) {
         SmallVector<Value> next(carried);
@@ -165,7 +171,7 @@ void Kernels::product(Emitter &e, const MicroKernel &kernel, Value input, Ix inp
     arguments.push_back(kernel.adds);
   }
   if (kernel.ahead) {
-    name += "_ahead";
+    name += kernel.aheadInOrder ? "_ahead_in_order" : "_ahead";
     arguments.push_back(kernel.ahead);
   }
   if (kernel.folds) {
