@@ -7,6 +7,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "compiler/Codegen/CPU/Emitter.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -193,3 +194,5 @@ Value Emitter::compare(arith::CmpFPredicate predicate, Value a, Value b) {
 Value Emitter::choose(Value condition, Value a, Value b) { return arith::SelectOp::create(*this, condition, a, b); }
 
 Value Emitter::larger(Value a, Value b) { return choose(compare(arith::CmpFPredicate::OGT, a, b), a, b); }
+
+void ingot::cpu::keepLoadsApart(Emitter &e) { LLVM::FenceOp::create(e, LLVM::AtomicOrdering::acq_rel, "singlethread"); }

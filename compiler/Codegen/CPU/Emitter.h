@@ -127,6 +127,10 @@ public:
   mlir::Value larger(mlir::Value a, mlir::Value b);
 };
 
+/// Loads behind this are not made before it, nor merged with those before it, of which LLVM would otherwise keep more
+/// than registers hold. It is no instruction.
+void keepLoadsApart(Emitter &e);
+
 } // namespace ingot::cpu
 
 #endif // INGOT_COMPILER_CODEGEN_CPU_EMITTER_H

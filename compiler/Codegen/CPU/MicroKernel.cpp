@@ -11,7 +11,6 @@
 
 #include "compiler/Codegen/CPU/Kernels.h"
 #include "compiler/Codegen/CPU/VectorMath.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -51,13 +50,12 @@ struct TileEmitter {
     return arith::BitcastOp::create(e, e.vector(e.getF32Type()), half);
   }
 
-  /// Loads behind this are not made before it, nor merged with those before it. It emits no instruction. Without it
-  /// LLVM loads a pair of k once for both halves (or the next k's 16-bit weights with this one's), and then has no
-  /// registers left: with 16 of them it spilled a sum of each product of one row, and half of the weights in tiles of
-  /// six.
+  /// Without it LLVM loads a pair of k once for both halves (or the next k's 16-bit weights with this one's), and then
+  /// has no registers left: with 16 of them it spilled a sum of each product of one row, and half of the weights in
+  /// tiles of six.
   void keepApart() {
     if (fewRegisters && !kernel.element.isF32())
-      LLVM::FenceOp::create(e, LLVM::AtomicOrdering::acq_rel, "singlethread");
+      keepLoadsApart(e);
   }
 
   /// input[r][g * group + i] in all lanes.

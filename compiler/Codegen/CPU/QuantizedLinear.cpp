@@ -287,8 +287,13 @@ void QuantizedTileEmitter::block(Ix blockIndex, Ix header, Ix at, SmallVectorImp
     if (!tile.inputBits)
       floatBlock(panel, blockIndex, p, sums);
     else
-      for (int64_t part = 0; part < parts(); ++part)
+      for (int64_t part = 0; part < parts(); ++part) {
+        // The inputs of several rows are read again: 16 vectors of each are more than registers hold, and LLVM would
+        // store all on the stack for the next features. Those of one row serve so many features that this is quicker.
+        if (p + part > 0 && tile.size.rows > 1)
+          keepLoadsApart(e);
         integerBlock(panel, blockIndex, p, part, sums);
+      }
   }
 }
 
