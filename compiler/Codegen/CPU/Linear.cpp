@@ -138,12 +138,28 @@ void LinearEmitter::packTile(Ix firstRow, Ix row, int64_t tileRows) {
   if (tileRows % 2 == 0) {
     begin = in.k / width * width;
     e.loop(e.c(0), begin, width, [&](Ix k) {
+      // Of each two rows and two k a vector: k's pair, then the next one's.
+      SmallVector<Value> pairs;
       for (int64_t r = 0; r < tileRows; r += 2) {
         Value even = e.vload(in.input.memory, sources[r] + k, width);
         Value odd = e.vload(in.input.memory, sources[r + 1] + k, width);
-        for (int64_t i = 0; i < width; ++i)
-          e.vstore(vector::ShuffleOp::create(e, even, odd, ArrayRef<int64_t>{i, width + i}), worker.scratch,
-                   target + (k + i) * tileRows + r);
+        for (int64_t i = 0; i < width; i += 2)
+          pairs.push_back(
+              vector::ShuffleOp::create(e, even, odd, ArrayRef<int64_t>{i, width + i, i + 1, width + i + 1}));
+      }
+      // A whole vector of two pairs at a time, in the order of memory: the pair of rows 2p and 2p + 1 at k + i is
+      // number i * tileRows / 2 + p.
+      int64_t rowPairs = tileRows / 2;
+      for (int64_t number = 0; number < rowPairs * width; number += 2) {
+        SmallVector<Value> sourceOf;
+        SmallVector<int64_t> lanesOf;
+        for (int64_t which = 0; which < 2; ++which) {
+          int64_t i = (number + which) / rowPairs, p = (number + which) % rowPairs;
+          sourceOf.push_back(pairs[p * (width / 2) + i / 2]);
+          lanesOf.append({which * width + i % 2 * 2, which * width + i % 2 * 2 + 1});
+        }
+        e.vstore(vector::ShuffleOp::create(e, sourceOf[0], sourceOf[1], lanesOf), worker.scratch,
+                 target + k * tileRows + number * 2);
       }
     });
   }
