@@ -7,7 +7,7 @@ import struct
 import sys
 import unittest
 
-from support import INGOTC, compiled, hashes, ids, logits, ok, refused, scratch
+from support import CASES, INGOTC, ROOT, compiled, hashes, ids, logits, ok, refused, scratch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "Fuzz"))
 from make_corpus import GGML, f32, gguf, text, u32  # noqa: E402
@@ -148,6 +148,18 @@ class Quantized(unittest.TestCase):
             self.assertEqual(info["kv_dtype"], "int8")
             ok(exe, "selftest")
             self.check_one_result(exe, 192)
+
+    def test_units_in_another_order_compute_the_same(self):
+        """tools/reorder_units.py, whose models tools/quality measures."""
+        for case in ("llama-gqa-tied", "qwen2", "qwen3"):
+            model, moved = os.path.join(CASES, case, "model"), scratch(case + "-moved")
+            ok(sys.executable, os.path.join(ROOT, "tools", "reorder_units.py"), model, "-o", moved)
+            with open(os.path.join(model, "model.safetensors"), "rb") as a, open(os.path.join(moved, "model.safetensors"), "rb") as b:
+                self.assertNotEqual(a.read(), b.read())
+            found, exact = (logits(compiled(path, "--dtype=f32", "--target-cpu=native"), self.TOKENS) for path in (moved, model))
+            difference, largest = distance(found, exact)
+            self.assertGreater(difference, 0)
+            self.assertLess(difference, 1e-5 * max(1, largest))
 
     def test_bytes_are_reproducible(self):
         path, _ = all_formats()
