@@ -42,6 +42,11 @@ private:
   bool rewriteMma(NVVM::MmaOp op);
   bool rewriteLoadMatrix(NVVM::LdMatrixOp op);
   void rewriteCopy(NVVM::CpAsyncOp op);
+  /// False if the emulator does not have the operation or the type.
+  bool rewriteAtomic(LLVM::AtomicRMWOp op);
+  bool rewriteAtomic(LLVM::AtomicCmpXchgOp op);
+  /// What lay at the address, of `value`'s type; null for another type than the emulator's.
+  Value callAtomic(Operation *op, uint32_t kind, Value address, Value value, Value compare);
   /// An array of 32-bit words of the running thread, made once for the kernel.
   Value words(unsigned count, Value &array);
   Value wordAt(Value array, unsigned i) {
@@ -203,6 +208,75 @@ void KernelEmulation::rewriteCopy(NVVM::CpAsyncOp op) {
        {op.getDst(), op.getSrc(), bytes, op.getCpSize() ? op.getCpSize() : bytes, text(nameOf(op.getLoc()))});
 }
 
+Value KernelEmulation::callAtomic(Operation *op, uint32_t kind, Value address, Value value, Value compare) {
+  Type type = value.getType(), i64 = b.getI64Type();
+  uint32_t which = INGOT_RT_ATOMIC_I32;
+  if (type.isInteger(64))
+    which = INGOT_RT_ATOMIC_I64;
+  else if (type.isF32())
+    which = INGOT_RT_ATOMIC_F32;
+  else if (!type.isInteger(32))
+    return {};
+  auto widen = [&](Value x) -> Value {
+    if (which == INGOT_RT_ATOMIC_F32)
+      x = LLVM::BitcastOp::create(b, b.getI32Type(), x);
+    return which == INGOT_RT_ATOMIC_I64 ? x : LLVM::ZExtOp::create(b, i64, x).getResult();
+  };
+  Value none = LLVM::ConstantOp::create(b, i64, b.getI64IntegerAttr(0));
+  std::string name = nameOf(op->getLoc());
+  Value old = call("ingot_rt_emulate_atomic", i64,
+                   {i32(kind), i32(which), address, widen(value), compare ? widen(compare) : none,
+                    text(name.empty() ? "memory" : name)});
+  if (which == INGOT_RT_ATOMIC_I64)
+    return old;
+  old = LLVM::TruncOp::create(b, b.getI32Type(), old);
+  return which == INGOT_RT_ATOMIC_F32 ? LLVM::BitcastOp::create(b, type, old).getResult() : old;
+}
+
+/// `atom`, of which a result that nobody reads makes `red`.
+bool KernelEmulation::rewriteAtomic(LLVM::AtomicRMWOp op) {
+  static const std::pair<LLVM::AtomicBinOp, uint32_t> kinds[] = {
+      {LLVM::AtomicBinOp::add, INGOT_RT_ATOMIC_ADD},
+      {LLVM::AtomicBinOp::fadd, INGOT_RT_ATOMIC_ADD},
+      {LLVM::AtomicBinOp::min, INGOT_RT_ATOMIC_MIN},
+      {LLVM::AtomicBinOp::max, INGOT_RT_ATOMIC_MAX},
+      {LLVM::AtomicBinOp::umin, INGOT_RT_ATOMIC_UMIN},
+      {LLVM::AtomicBinOp::umax, INGOT_RT_ATOMIC_UMAX},
+      {LLVM::AtomicBinOp::_and, INGOT_RT_ATOMIC_AND},
+      {LLVM::AtomicBinOp::_or, INGOT_RT_ATOMIC_OR},
+      {LLVM::AtomicBinOp::_xor, INGOT_RT_ATOMIC_XOR},
+      {LLVM::AtomicBinOp::xchg, INGOT_RT_ATOMIC_EXCHANGE},
+      {LLVM::AtomicBinOp::uinc_wrap, INGOT_RT_ATOMIC_INCREMENT},
+      {LLVM::AtomicBinOp::udec_wrap, INGOT_RT_ATOMIC_DECREMENT}};
+  auto kind = llvm::find_if(kinds, [&](const auto &entry) { return entry.first == op.getBinOp(); });
+  if (kind == std::end(kinds))
+    return false;
+  // PTX has inc and dec of 32 bits.
+  bool wraps = kind->second == INGOT_RT_ATOMIC_INCREMENT || kind->second == INGOT_RT_ATOMIC_DECREMENT;
+  if (wraps && !op.getType().isInteger(32))
+    return false;
+  Value old = callAtomic(op, kind->second, op.getPtr(), op.getVal(), Value());
+  if (!old)
+    return false;
+  op.getResult().replaceAllUsesWith(old);
+  op.erase();
+  return true;
+}
+
+bool KernelEmulation::rewriteAtomic(LLVM::AtomicCmpXchgOp op) {
+  if (!op.getVal().getType().isInteger())
+    return false;
+  Value old = callAtomic(op, INGOT_RT_ATOMIC_CAS, op.getPtr(), op.getVal(), op.getCmp());
+  if (!old)
+    return false;
+  Value done = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::eq, old, op.getCmp());
+  Value both = LLVM::UndefOp::create(b, op.getType());
+  both = LLVM::InsertValueOp::create(b, both, old, ArrayRef<int64_t>{0});
+  op.getResult().replaceAllUsesWith(LLVM::InsertValueOp::create(b, both, done, ArrayRef<int64_t>{1}));
+  op.erase();
+  return true;
+}
+
 /// What a read of a special register of PTX is called, or nothing.
 static std::optional<uint32_t> specialOf(Operation *op) {
   static const llvm::StringMap<uint32_t> names = {
@@ -282,12 +356,21 @@ LogicalResult KernelEmulation::rewriteOp(Operation *op) {
     if (global && !llvm::is_contained(constants, global.getSymName()))
       constants.push_back(global.getSymName());
   }
-  if (auto load = dyn_cast<LLVM::LoadOp>(op))
-    announce(op, load.getAddr(), load.getType(), /*isStore=*/false);
-  else if (auto store = dyn_cast<LLVM::StoreOp>(op))
-    announce(op, store.getAddr(), store.getValue().getType(), /*isStore=*/true);
-  else if (isa<LLVM::AllocaOp, LLVM::AtomicRMWOp, LLVM::AtomicCmpXchgOp, LLVM::CallOp, LLVM::InlineAsmOp>(op))
+  auto load = dyn_cast<LLVM::LoadOp>(op);
+  auto store = dyn_cast<LLVM::StoreOp>(op);
+  auto atomic = dyn_cast<LLVM::AtomicRMWOp>(op);
+  auto exchange = dyn_cast<LLVM::AtomicCmpXchgOp>(op);
+  if (atomic || exchange) {
+    if (atomic ? rewriteAtomic(atomic) : rewriteAtomic(exchange))
+      return success();
+    return op->emitOpError("the emulator does not have this op in this form");
+  }
+  if (isa<LLVM::AllocaOp, LLVM::CallOp, LLVM::InlineAsmOp>(op))
     return op->emitOpError("the emulator does not have this op");
+  if (load)
+    announce(op, load.getAddr(), load.getType(), /*isStore=*/false);
+  if (store)
+    announce(op, store.getAddr(), store.getValue().getType(), /*isStore=*/true);
   for (Value result : op->getResults())
     result.setType(hostType(result.getType()));
   if (auto cast = dyn_cast<LLVM::AddrSpaceCastOp>(op)) {

@@ -69,3 +69,53 @@ module {
     llvm.mlir.global external constant @ingot_kernel_integers() : !llvm.array<48 x i8>
   }
 }
+
+// -----
+
+// Atomic operations pass bits; a comparison with what was there says whether an exchange was made.
+// CHECK-LABEL: llvm.func @atomics(
+module {
+  gpu.module @kernels {
+    llvm.func @atomics(%p: !llvm.ptr<1>) attributes {gpu.kernel, ingot.argument_names = ["p"], nvvm.kernel} {
+      %i = llvm.mlir.constant(1 : i32) : i32
+      %l = llvm.mlir.constant(1 : i64) : i64
+      %f = llvm.mlir.constant(1.0 : f32) : f32
+      // CHECK: %[[UMAX:.*]] = llvm.mlir.constant(4 : i32)
+      // CHECK: %[[I32:.*]] = llvm.mlir.constant(0 : i32)
+      // CHECK: llvm.zext
+      // CHECK: %[[OLD:.*]] = llvm.call @ingot_rt_emulate_atomic(%[[UMAX]], %[[I32]], %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}})
+      // CHECK: llvm.trunc %[[OLD]] : i64 to i32
+      %0 = llvm.atomicrmw umax %p, %i monotonic : !llvm.ptr<1>, i32
+      // CHECK: llvm.bitcast {{.*}} : f32 to i32
+      // CHECK: llvm.call @ingot_rt_emulate_atomic(
+      // CHECK: llvm.bitcast {{.*}} : i32 to f32
+      %1 = llvm.atomicrmw fadd %p, %f monotonic : !llvm.ptr<1>, f32
+      // CHECK: %[[CAS:.*]] = llvm.mlir.constant(9 : i32)
+      // CHECK: llvm.call @ingot_rt_emulate_atomic(%[[CAS]],
+      // CHECK: llvm.icmp "eq"
+      // CHECK-NOT: llvm.cmpxchg
+      %2 = llvm.cmpxchg %p, %l, %l monotonic monotonic : !llvm.ptr<1>, i64
+      llvm.return
+    }
+  }
+  module @"cuda-emulated" {
+    llvm.mlir.global external constant @ingot_kernel_atomics() : !llvm.array<48 x i8>
+  }
+}
+
+// -----
+
+// PTX has no atomic subtraction.
+module {
+  gpu.module @kernels {
+    llvm.func @subtracts(%p: !llvm.ptr<1>) attributes {gpu.kernel, ingot.argument_names = ["p"], nvvm.kernel} {
+      %i = llvm.mlir.constant(1 : i32) : i32
+      // expected-error@+1 {{the emulator does not have this op in this form}}
+      %0 = llvm.atomicrmw sub %p, %i monotonic : !llvm.ptr<1>, i32
+      llvm.return
+    }
+  }
+  module @"cuda-emulated" {
+    llvm.mlir.global external constant @ingot_kernel_subtracts() : !llvm.array<48 x i8>
+  }
+}

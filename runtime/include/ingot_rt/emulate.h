@@ -1,5 +1,5 @@
-// What emulated kernels call for tensor cores and for copies from global to shared memory, by the definitions of PTX,
-// beside what device.h has. `what` names the place in the kernel.
+// What emulated kernels call for tensor cores, for copies from global to shared memory and for atomic operations, by
+// the definitions of PTX, beside what device.h has. `what` names the place in the kernel.
 #ifndef INGOT_RT_EMULATE_H
 #define INGOT_RT_EMULATE_H
 
@@ -23,6 +23,27 @@ void ingot_rt_emulate_copy(void *to, const void *from, uint32_t bytes, uint32_t 
 void ingot_rt_emulate_copy_commit(void);
 /// cp.async.wait_group: until no group of the thread but the `pending` latest ones is in flight.
 void ingot_rt_emulate_copy_wait(uint32_t pending);
+
+/// atom.relaxed on global or shared memory: what lay there before. Operands and result are the type's bits, in the
+/// lower ones of 64. MIN and MAX are of signed integers, UMIN and UMAX of unsigned ones; INCREMENT and DECREMENT are
+/// atom.inc and atom.dec of 32 bits; floats have ADD and EXCHANGE only. `compare` is for CAS.
+enum ingot_rt_atomic {
+  INGOT_RT_ATOMIC_ADD = 0,
+  INGOT_RT_ATOMIC_MIN = 1,
+  INGOT_RT_ATOMIC_MAX = 2,
+  INGOT_RT_ATOMIC_UMIN = 3,
+  INGOT_RT_ATOMIC_UMAX = 4,
+  INGOT_RT_ATOMIC_AND = 5,
+  INGOT_RT_ATOMIC_OR = 6,
+  INGOT_RT_ATOMIC_XOR = 7,
+  INGOT_RT_ATOMIC_EXCHANGE = 8,
+  INGOT_RT_ATOMIC_CAS = 9,
+  INGOT_RT_ATOMIC_INCREMENT = 10,
+  INGOT_RT_ATOMIC_DECREMENT = 11
+};
+enum ingot_rt_atomic_type { INGOT_RT_ATOMIC_I32 = 0, INGOT_RT_ATOMIC_I64 = 1, INGOT_RT_ATOMIC_F32 = 2 };
+uint64_t ingot_rt_emulate_atomic(uint32_t kind, uint32_t type, void *address, uint64_t value, uint64_t compare,
+                                 const char *what);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 #include "emulator/emulator.h"
 
 #include "device/device.h"
+#include "emulator/atomics.h"
 #include "emulator/fragments.h"
 #include "ingot_rt/emulate.h"
 #include "support/checked.h"
@@ -234,7 +235,23 @@ bool Emulator::isShared(const void *address, uint32_t bytes) const {
 }
 
 void Emulator::access(const void *pointer, uint32_t bytes, bool isStore, const char *what) {
-  std::string wrong = wrongWith(pointer, bytes, isStore, running, what);
+  checkAccess(pointer, bytes, isStore ? Access::Store : Access::Load, what);
+}
+
+/// A thread runs alone between two operations by which threads meet, so that all that it does there is atomic.
+uint64_t Emulator::atomic(uint32_t kind, uint32_t type, void *pointer, uint64_t value, uint64_t compare,
+                          const char *what) {
+  const uint32_t bytes = atomicBytes(type);
+  checkAccess(pointer, bytes, Access::Atomic, what);
+  uint64_t old = 0;
+  memcpy(&old, pointer, bytes);
+  const uint64_t changed = atomicResult(kind, type, old, value, compare);
+  memcpy(pointer, &changed, bytes);
+  return old;
+}
+
+void Emulator::checkAccess(const void *pointer, uint32_t bytes, Access access, const char *what) {
+  std::string wrong = wrongWith(pointer, bytes, access, running, what);
   if (wrong.empty())
     return;
   faultOf(running, wrong);
@@ -242,20 +259,21 @@ void Emulator::access(const void *pointer, uint32_t bytes, bool isStore, const c
   stopThread();
 }
 
-std::string Emulator::wrongWith(const void *pointer, uint32_t bytes, bool isStore, uint32_t index, const char *what) {
+std::string Emulator::wrongWith(const void *pointer, uint32_t bytes, Access access, uint32_t index, const char *what) {
+  static constexpr const char *names[] = {"load", "store", "atomic operation"};
   auto address = reinterpret_cast<uint64_t>(pointer);
   auto inside = [&](uint64_t start, uint64_t extent) {
     return address >= start && address - start < extent && extent - (address - start) >= bytes;
   };
   auto fail = [&](const std::string &text) {
-    return formatText("%s of %s: ", isStore ? "store" : "load", what) + text;
+    return formatText("%s of %s: ", names[static_cast<size_t>(access)], what) + text;
   };
   // PTX: an access is aligned to its size.
   if ((address & (bytes - 1)) != 0)
     return fail(formatText("%u bytes at %#" PRIx64 ", which is not a multiple of %u", bytes, address, bytes));
   auto base = reinterpret_cast<uint64_t>(sharedMemory.data());
   if (isShared(pointer, bytes)) {
-    std::string wrong = sharedMemory.access(static_cast<uint32_t>(address - base), bytes, isStore, index);
+    std::string wrong = sharedMemory.access(static_cast<uint32_t>(address - base), bytes, access, index);
     return wrong.empty() ? wrong : fail(wrong);
   }
   // An access most often goes where the last one of its name went.
@@ -272,7 +290,7 @@ std::string Emulator::wrongWith(const void *pointer, uint32_t bytes, bool isStor
     const ingot_rt_constant &constant = launch.kernel->constants[i];
     if (!inside(reinterpret_cast<uint64_t>(constant.data), constant.bytes))
       continue;
-    return isStore ? fail("a constant") : std::string();
+    return access == Access::Load ? std::string() : fail("a constant");
   }
   // Shared memory is what was meant if it is near, and nearer than anything else.
   auto away = [&](uint64_t start, uint64_t extent) {
@@ -312,7 +330,7 @@ void Emulator::copy(void *to, const void *from, uint32_t bytes, uint32_t sourceB
   else if (sourceBytes)
     for (uint32_t i = 0, step = 0; i < sourceBytes && wrong.empty(); i += step) {
       step = sourceBytes - i >= 4 ? 4 : 1;
-      wrong = wrongWith(static_cast<const uint8_t *>(from) + i, step, false, running, what);
+      wrong = wrongWith(static_cast<const uint8_t *>(from) + i, step, Access::Load, running, what);
     }
   auto offset = static_cast<uint32_t>(address - base);
   if (wrong.empty())
@@ -583,7 +601,7 @@ void Emulator::loadMatrixResults(uint32_t first) {
         if (transposed)
           std::swap(row, column);
         const uint8_t *at = static_cast<const uint8_t *>(threads[first + 8 * matrix + row].in[0]) + 2 * column;
-        if (std::string wrong = wrongWith(at, 2, false, first + lane, self.what); !wrong.empty())
+        if (std::string wrong = wrongWith(at, 2, Access::Load, first + lane, self.what); !wrong.empty())
           return faultOf(first + lane, wrong);
         memcpy(static_cast<uint8_t *>(self.out) + 4 * matrix + 2 * i, at, 2);
       }
@@ -707,6 +725,11 @@ void ingot_rt_emulate_load_matrix(const void *row, uint32_t count, uint32_t tran
 
 void ingot_rt_emulate_copy(void *to, const void *from, uint32_t bytes, uint32_t sourceBytes, const char *what) {
   active->copy(to, from, bytes, sourceBytes, what);
+}
+
+uint64_t ingot_rt_emulate_atomic(uint32_t kind, uint32_t type, void *address, uint64_t value, uint64_t compare,
+                                 const char *what) {
+  return active->atomic(kind, type, address, value, compare, what);
 }
 
 void ingot_rt_emulate_copy_commit(void) { active->commitCopies(); }

@@ -47,6 +47,7 @@ public:
   void mma(uint32_t kind, const uint32_t *a, const uint32_t *b, float *accumulators, const char *what);
   void loadMatrix(const void *row, uint32_t count, bool transposed, uint32_t *registers, const char *what);
   void copy(void *to, const void *from, uint32_t bytes, uint32_t sourceBytes, const char *what);
+  uint64_t atomic(uint32_t kind, uint32_t type, void *address, uint64_t value, uint64_t compare, const char *what);
   void commitCopies() { ++copies[running].committed; }
   void waitForCopies(uint32_t pending);
 
@@ -96,7 +97,9 @@ private:
   void faultOf(uint32_t index, const std::string &text);
   [[noreturn]] void stopThread();
   /// Records an access by thread `index`. Returns what is wrong with it, or an empty text.
-  std::string wrongWith(const void *address, uint32_t bytes, bool isStore, uint32_t index, const char *what);
+  std::string wrongWith(const void *address, uint32_t bytes, Access access, uint32_t index, const char *what);
+  /// Checks one of the running thread; after a fault it does not return.
+  void checkAccess(const void *address, uint32_t bytes, Access access, const char *what);
   bool isShared(const void *address, uint32_t bytes) const;
   std::string describe(const Thread &thread) const;
   std::string beyond(uint64_t address, uint32_t bytes) const;

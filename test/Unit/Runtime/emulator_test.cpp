@@ -382,6 +382,119 @@ TEST(Emulator, CopiesByGroups) {
     EXPECT_EQ(out[i], i < 32 ? 1031 - i : i < 48 && i % 4 ? 0 : 1000 + i) << i;
 }
 
+/// PTX ISA, "atom": d = [a]; [a] = operation(d, b). inc is (r >= s) ? 0 : r + 1, dec (r == 0 || r > s) ? s : r - 1, cas
+/// (r == s) ? t : r. Of integers of `bits` bits, in numbers that hold every result.
+static uint64_t atomicByDefinition(uint32_t kind, uint32_t bits, uint64_t r, uint64_t s, uint64_t t) {
+  using Wide = __int128;
+  const Wide one = 1, modulus = one << bits;
+  auto asSigned = [&](uint64_t x) { return Wide(x) >= modulus / 2 ? Wide(x) - modulus : Wide(x); };
+  auto unsignedOf = [&](Wide x) { return static_cast<uint64_t>((x % modulus + modulus) % modulus); };
+  auto bitwise = [&](auto combine) {
+    uint64_t result = 0;
+    for (uint32_t i = 0; i < bits; ++i)
+      result |= uint64_t(combine(r >> i & 1, s >> i & 1)) << i;
+    return result;
+  };
+  switch (kind) {
+  case INGOT_RT_ATOMIC_ADD:
+    return unsignedOf(Wide(r) + Wide(s));
+  case INGOT_RT_ATOMIC_MIN:
+    return asSigned(r) < asSigned(s) ? r : s;
+  case INGOT_RT_ATOMIC_MAX:
+    return asSigned(r) > asSigned(s) ? r : s;
+  case INGOT_RT_ATOMIC_UMIN:
+    return r < s ? r : s;
+  case INGOT_RT_ATOMIC_UMAX:
+    return r > s ? r : s;
+  case INGOT_RT_ATOMIC_AND:
+    return bitwise([](uint64_t a, uint64_t b) { return a == 1 && b == 1; });
+  case INGOT_RT_ATOMIC_OR:
+    return bitwise([](uint64_t a, uint64_t b) { return a == 1 || b == 1; });
+  case INGOT_RT_ATOMIC_XOR:
+    return bitwise([](uint64_t a, uint64_t b) { return a != b; });
+  case INGOT_RT_ATOMIC_EXCHANGE:
+    return s;
+  case INGOT_RT_ATOMIC_CAS:
+    return r == t ? s : r;
+  case INGOT_RT_ATOMIC_INCREMENT:
+    return r >= s ? 0 : r + 1;
+  default:
+    return r == 0 || r > s ? s : r - 1;
+  }
+}
+
+static uint64_t atomic(uint32_t kind, uint32_t type, void *address, uint64_t value, uint64_t compare = 0) {
+  return ingot_rt_emulate_atomic(kind, type, address, value, compare, "counter");
+}
+
+TEST(Emulator, AtomicOperationsByDefinition) {
+  const uint64_t values[] = {0,    1, 2, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff, 0x8000000000000000,
+                             ~0ull};
+  for (uint32_t type : {INGOT_RT_ATOMIC_I32, INGOT_RT_ATOMIC_I64})
+    for (uint32_t kind = INGOT_RT_ATOMIC_ADD; kind <= INGOT_RT_ATOMIC_DECREMENT; ++kind) {
+      const uint32_t bits = type == INGOT_RT_ATOMIC_I64 ? 64 : 32;
+      const uint64_t mask = ~uint64_t(0) >> (64 - bits);
+      if (kind >= INGOT_RT_ATOMIC_INCREMENT && bits == 64)
+        continue;
+      for (uint64_t r : values)
+        for (uint64_t s : values)
+          for (uint64_t t : {r, ~r}) {
+            std::vector<uint64_t> words = {r & mask, s & mask, t & mask, 0, 0};
+            Launch run;
+            run.threads = 1;
+            EXPECT_EQ(run.memory(words).value(kind).value(type)([](const uint64_t *a) {
+              auto *w = reinterpret_cast<uint64_t *>(a[0]);
+              w[3] = w[0];
+              w[4] = atomic(static_cast<uint32_t>(a[1]), static_cast<uint32_t>(a[2]), w + 3, w[1], w[2]);
+            }),
+                      "");
+            EXPECT_EQ(words[4], r & mask) << kind << " " << type;
+            EXPECT_EQ(words[3], atomicByDefinition(kind, bits, r & mask, s & mask, t & mask))
+                << kind << " of " << bits << " bits: " << r << " " << s << " " << t;
+          }
+    }
+  // One of 32 bits leaves the bytes beside it alone; floats round to nearest.
+  std::vector<float> floats = {1.5f, 0x1p24f, 7};
+  Launch run;
+  run.threads = 1;
+  EXPECT_EQ(run.memory(floats)([](const uint64_t *a) {
+    auto *x = reinterpret_cast<float *>(a[0]);
+    x[2] = std::bit_cast<float>(
+        static_cast<uint32_t>(atomic(INGOT_RT_ATOMIC_ADD, INGOT_RT_ATOMIC_F32, x + 1, std::bit_cast<uint32_t>(3.0f))));
+    atomic(INGOT_RT_ATOMIC_EXCHANGE, INGOT_RT_ATOMIC_F32, x, std::bit_cast<uint32_t>(-2.0f));
+  }),
+            "");
+  EXPECT_EQ(floats, (std::vector<float>{-2, 0x1p24f + 4, 0x1p24f}));
+}
+
+/// Threads of several warps and blocks count together; each sees another number.
+TEST(Emulator, AtomicOperationsOfManyThreads) {
+  std::vector<uint32_t> seen(3 * 96), total(1);
+  Launch run;
+  run.threads = 96;
+  run.grid[0] = 3;
+  run.sharedBytes = 8;
+  EXPECT_EQ(run.memory(seen).memory(total)([](const uint64_t *a) {
+    if (tid() == 5)
+      putShared<uint64_t>(0, 40);
+    ingot_rt_emulate_barrier(0, "empty");
+    uint64_t before = atomic(INGOT_RT_ATOMIC_ADD, INGOT_RT_ATOMIC_I64, ingot_rt_emulate_shared(0), 2);
+    put(a[0], ctaid() * 96 + tid(), static_cast<uint32_t>(before));
+    atomic(INGOT_RT_ATOMIC_ADD, INGOT_RT_ATOMIC_I32, reinterpret_cast<void *>(a[1]), tid());
+    ingot_rt_emulate_barrier(0, "full");
+    if (getShared<uint64_t>(0) != 40 + 2 * 96)
+      put(a[0], 1u << 20, 0u); // out of bounds: a fault
+  }),
+            "");
+  EXPECT_EQ(total[0], 3u * 95 * 96 / 2);
+  for (int block = 0; block < 3; ++block) {
+    std::set<uint32_t> numbers(seen.begin() + 96 * block, seen.begin() + 96 * (block + 1));
+    EXPECT_EQ(numbers.size(), 96u);
+    EXPECT_EQ(*numbers.begin(), 40u);
+    EXPECT_EQ(*numbers.rbegin(), 40u + 2 * 95);
+  }
+}
+
 //----------------------------------------------------------------------------------------------------------------------
 // Faults
 //----------------------------------------------------------------------------------------------------------------------
@@ -700,4 +813,83 @@ TEST(EmulatorFaults, RowsOfMatrices) {
                 loadFrom(16 * tid());
               }),
               {"load of rows", "races with thread"});
+}
+
+namespace {
+void *counter(uint32_t offset = 0) { return ingot_rt_emulate_shared(offset); }
+uint64_t addOne(void *address) { return atomic(INGOT_RT_ATOMIC_ADD, INGOT_RT_ATOMIC_I32, address, 1); }
+
+/// What the emulator says of two threads of different warps that do something with an emptied counter.
+std::string together(void (*body)(const uint64_t *)) {
+  static void (*theBody)(const uint64_t *);
+  theBody = body;
+  Launch run;
+  run.threads = 64;
+  run.sharedBytes = 16;
+  std::vector<uint64_t> memory(2);
+  return run.memory(memory)([](const uint64_t *a) {
+    if (tid() == 0)
+      for (uint32_t i = 0; i < 4; ++i)
+        putShared<uint32_t>(i, 0);
+    ingot_rt_emulate_barrier(0, "empty");
+    theBody(a);
+  });
+}
+} // namespace
+
+TEST(EmulatorFaults, AtomicOperationsBesidePlainOnes) {
+  const char *const since = "of shared memory since the last barrier";
+  expectFault(together([](const uint64_t *) { tid() == 3 ? putShared<uint32_t>(0, 1) : void(addOne(counter())); }),
+              {"thread 3, ", "store of scratch: races with other threads, which have changed byte 0 ", "atomically"});
+  expectFault(together([](const uint64_t *) { tid() == 0 ? putShared<uint32_t>(0, 1) : void(addOne(counter())); }),
+              {"thread 1, ", "atomic operation of counter: races with thread 0, which has written byte 0", since});
+  expectFault(together([](const uint64_t *) {
+                if (tid() == 0)
+                  addOne(counter());
+                else if (tid() == 40)
+                  getShared<uint32_t>(0);
+              }),
+              {"thread 40, ", "load of scratch: races with thread 0, which has atomically changed byte 0", since});
+  expectFault(together([](const uint64_t *) {
+                if (tid() == 0)
+                  getShared<uint32_t>(0);
+                else if (tid() == 40)
+                  addOne(counter());
+              }),
+              {"thread 40, ", "atomic operation of counter: races with thread 0, which has read byte 0", since});
+  // Two atomic operations, one's own plain accesses beside them, and accesses behind a barrier are none.
+  EXPECT_EQ(together([](const uint64_t *) {
+              addOne(counter());
+              atomic(INGOT_RT_ATOMIC_CAS, INGOT_RT_ATOMIC_I32, counter(), 5, 7);
+              if (tid() == 9) {
+                addOne(counter(4));
+                putShared<uint32_t>(1, getShared<uint32_t>(1) + 1);
+                addOne(counter(4));
+              }
+              ingot_rt_emulate_barrier(0, "full");
+              getShared<uint32_t>(0);
+            }),
+            "");
+}
+
+TEST(EmulatorFaults, AtomicOperationsOfOtherBytes) {
+  expectFault(together([](const uint64_t *) {
+                tid() == 0 ? void(addOne(counter(4)))
+                           : void(atomic(INGOT_RT_ATOMIC_ADD, INGOT_RT_ATOMIC_I64, counter(), 1));
+              }),
+              {"thread 1, ", "races with thread 0, which has atomically changed byte 4", "one of 4 bytes, not 8"});
+  expectFault(together([](const uint64_t *) { addOne(counter(2)); }),
+              {"atomic operation of counter", "not a multiple of 4"});
+  expectFault(together([](const uint64_t *) { addOne(counter(16)); }),
+              {"bytes 16 to 19 of shared memory, which has 16"});
+  expectFault(together([](const uint64_t *a) { addOne(reinterpret_cast<void *>(a[0] + 16)); }),
+              {"atomic operation of counter: bytes 16 to 19 of first, which has 16"});
+  Launch run;
+  run.sharedBytes = 4;
+  expectFault(run([](const uint64_t *) { addOne(counter()); }),
+              {"thread 0, ", "which no thread of the block has written"});
+  static const uint32_t table[2] = {1, 2};
+  run.constants = {{table, sizeof table}};
+  expectFault(run([](const uint64_t *) { addOne(const_cast<uint32_t *>(table)); }),
+              {"atomic operation of counter: a constant"});
 }
