@@ -24,6 +24,7 @@ KINDS = {
     "ingot_rt/image_tokenizer.h": "image",
     "ingot_rt/image_template.h": "image",
     "ingot_rt/random.h": "random", "ingot_rt/device.h": "device", "ingot_rt/emulate.h": "device",
+    "ingot_rt/sampling.h": "device",
     "runtime/": "runtime", "tools/": "tools", "test/": "test",
     "mlir/": "mlir", "mlir-c/": "mlir", "llvm/": "llvm", "llvm-c/": "llvm", "lld/": "lld", "nlohmann/": "json",
     "gtest/": "gtest", "gmock/": "gtest", "pcre2.h": "textlib", "utf8proc.h": "textlib", "xxhash.h": "xxhash", "histedit.h": "editline",

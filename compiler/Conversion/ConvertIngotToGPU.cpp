@@ -38,6 +38,7 @@ public:
 private:
   void emitRotaryTables() override;
   LogicalResult emitOp(Operation *op) override;
+  void atEnd() override;
 
   LogicalResult emitKernel(Operation *op);
   LogicalResult emitLinear(LinearOp op);
@@ -59,6 +60,8 @@ private:
   DeviceBatch batch();
 
   DeviceKernels &kernels;
+  /// The op whose result are the logits.
+  LinearOp logits;
 };
 } // namespace
 
@@ -123,6 +126,7 @@ LogicalResult HostEmitter::emitLinear(LinearOp op) {
   kernels.linear(e, linear);
   if (!placeOf(op.getResult()).logits)
     return success();
+  logits = op;
   Value largestOnly = arith::CmpIOp::create(e, arith::CmpIPredicate::eq, argument("output"), e.i32(INGOT_RT_ARGMAX));
   e.when(largestOnly, [&] {
     kernels.argmax(e, linear.result, linear.n, linear.rows, {argument("argmax"), linear.rows},
@@ -216,6 +220,23 @@ LogicalResult HostEmitter::emitOp(Operation *op) {
     callHook(e, hook, operands);
   });
   return emitted;
+}
+
+/// After the hook of the last op: logits are work space of the choice.
+void HostEmitter::atEnd() {
+  if (!logits)
+    return;
+  setLaunchContext(opNumber(logits));
+  Value chooses = arith::CmpIOp::create(e, arith::CmpIPredicate::eq, argument("output"), e.i32(INGOT_RT_TOKENS));
+  e.when(arith::AndIOp::create(e, chooses, worker == e.c(0)), [&] {
+    Ix rowCount = rowsOf(logits.getInput());
+    DeviceSampling sampling;
+    sampling.setWords = count("token_set_words");
+    sampling.rows = {argument("sampling"), rowCount * static_cast<int64_t>(sizeof(ingot_rt_sampling) / 8)};
+    sampling.sets = {argument("token_sets"), rowCount * sampling.setWords * INGOT_RT_TOKEN_SETS};
+    kernels.sample(e, rows(logits.getResult()), e.c(features(logits.getResult())), rowCount, sampling,
+                   {argument("argmax"), rowCount});
+  });
 }
 
 void HostEmitter::emitRotaryTables() {

@@ -88,12 +88,16 @@ void EntryEmitter::check() {
   for (size_t reserved : {offsetof(ingot_rt_step_args, adapters), offsetof(ingot_rt_step_args, embeddings),
                           offsetof(ingot_rt_step_args, ancestors), offsetof(ingot_rt_step_args, communicator)})
     returnIf(differs(load(reserved, pointer), null), INGOT_RT_UNSUPPORTED);
-  if (module.getSymName() == emulatedVariantName || module.getSymName() == cudaVariantName)
+  bool launches = module.getSymName() == emulatedVariantName || module.getSymName() == cudaVariantName;
+  if (launches)
     returnIf(
         LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::eq, load(offsetof(ingot_rt_step_args, launch), pointer), null),
         INGOT_RT_UNSUPPORTED);
   Value output = load(offsetof(ingot_rt_step_args, output), b.getI32Type());
-  returnIf(LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ugt, output, i32(INGOT_RT_ARGMAX)), INGOT_RT_UNSUPPORTED);
+  Value isOther = LLVM::ICmpOp::create(b, LLVM::ICmpPredicate::ugt, output, i32(INGOT_RT_ARGMAX));
+  if (launches)
+    isOther = LLVM::AndOp::create(b, isOther, differs(output, i32(INGOT_RT_TOKENS)));
+  returnIf(isOther, INGOT_RT_UNSUPPORTED);
 }
 
 /// Calls `step`; a memref is passed as its five fields, of which only the

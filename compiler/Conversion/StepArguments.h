@@ -67,6 +67,9 @@ inline constexpr StepArgument stepArguments[] = {
     INGOT_STEP_ARGUMENT(Pointer, hook_context),
     INGOT_STEP_ARGUMENT(Pointer, launch),
     INGOT_STEP_ARGUMENT(Pointer, launch_context),
+    INGOT_STEP_ARGUMENT(Longs, sampling),
+    INGOT_STEP_ARGUMENT(Ints, token_sets),
+    INGOT_STEP_ARGUMENT(Index, token_set_words),
 };
 
 #undef INGOT_STEP_ARGUMENT

@@ -16,6 +16,7 @@ module {
                     %lengths: memref<?xi32>, %regimes: memref<?xi32>, %block_tables: memref<?xi32>, %block_table_stride: index, %rows: memref<?xi32>,
                     %logits: memref<?xf32>, %logits_stride: index, %argmax: memref<?xi32>, %argmax_value: memref<?xf32>, %output: i32,
                     %barrier: !llvm.ptr, %hook: !llvm.ptr, %hook_context: !llvm.ptr, %launch: !llvm.ptr, %launch_context: !llvm.ptr,
+                    %sampling: memref<?xi64>, %token_sets: memref<?xi32>, %token_set_words: index,
                     %worker: index, %workers: index) {
       %w = arith.index_cast %worker : index to i32
       func.call @ingot_rt_barrier(%barrier, %w) : (!llvm.ptr, i32) -> ()

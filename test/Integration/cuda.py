@@ -114,6 +114,21 @@ def check_outputs():
         raise Failure(f"one request after the other: the CPU's tokens {cpu}, with the driver {driver}")
 
 
+def check_sampling():
+    """Tokens are chosen on the device as the host chooses them from the same logits, by a recorded step: with a penalty, which
+    changes with every token, and without."""
+    exe = compiled("qwen3", CUDA, ARCHITECTURES)
+    common = ("generate", "--tokens", "1,5,9,3", "--temperature", "0.8", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.02", "--seed", 7,
+              "--ignore-eos", "-n", 12, "--json")
+    for more in ((), ("--repetition-penalty", "1.3")):
+        told = report(exe, *common, *more)
+        if told["graphs"] != 1 or told["replays"] != 11:
+            raise Failure(f"{more}: expected one recorded step and 11 replays, got {told}")
+        device, host = (ok(exe, *common, *more, *other).json["tokens"] for other in ((), ("--logprobs", "1")))
+        if device != host or len(device) != 12:
+            raise Failure(f"{more}: the device chooses {device}, the host {host}")
+
+
 def check_verbs():
     exe = compiled("qwen3", CUDA, ARCHITECTURES)
     ok(exe, "selftest")
@@ -294,7 +309,7 @@ def check_stages():
 def main():
     checks = [check_without_tools, check_sizes]
     if find("ptxas") and find("fatbinary"):
-        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_verbs, check_random_weights, check_large_weights,
+        checks += [check_file, check_refusals, check_stages, check_memory, check_recording, check_outputs, check_sampling, check_verbs, check_random_weights, check_large_weights,
                    check_one_result, check_goldens]
     else:
         print("no ptxas and fatbinary of CUDA 13 (tools/setup installs them): no executable was made")

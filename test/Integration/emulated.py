@@ -57,6 +57,28 @@ def check_one_result():
             env=dict(os.environ, INGOT_EMULATOR_ORDER="sideways"))
 
 
+def check_sampling():
+    """Tokens that the kernel chooses are those that the host chooses from the same logits, which it sees where log
+    probabilities are asked for; in batches of sequences that want different things, too."""
+    exe, prompt = compiled("qwen3", TARGET), ("--tokens", "1,5,9,3")
+    for options in (("--temperature", "0.8", "--top-k", "40", "--top-p", "0.9", "--min-p", "0.02", "--repetition-penalty", "1.1"),
+                    ("--temperature", "1.5", "--top-p", "0.8"), ("--greedy", "--repetition-penalty", "1.3")):
+        common = ("generate", *prompt, *options, "--seed", 7, "-n", 12, "--ignore-eos", "--json")
+        device, host = (ok(exe, *common, *more).json["tokens"] for more in ((), ("--logprobs", "1")))
+        if device != host or len(device) != 12:
+            raise Failure(f"{options}: the emulator chooses {device}, the host {host}")
+    requests = [{"id": "a", "tokens": [3, 7], "greedy": True}, {"id": "b", "tokens": [9], "temperature": 1.2, "seed": 3},
+                {"id": "c", "tokens": [4, 4, 5], "top-k": 9, "repetition-penalty": 1.4, "seed": 1}]
+    requests = [dict(r, **{"max-new-tokens": 7, "ignore-eos": True}) for r in requests]
+    answers = []
+    for more in ({}, {"logprobs": 1}):
+        text = "".join(json.dumps(dict(r, **more)) + "\n" for r in requests).encode()
+        lines = [json.loads(line) for line in ok(exe, "generate", "--jsonl", stdin=text).text.splitlines()]
+        answers.append({line["id"]: line["tokens"] for line in lines if "tokens" in line})
+    if answers[0] != answers[1] or len(answers[0]) != 3:
+        raise Failure(f"--jsonl: the emulator chooses {answers[0]}, the host {answers[1]}")
+
+
 def check_verbs():
     exe = compiled("qwen3", TARGET)
     ok(exe, "selftest")
@@ -94,7 +116,7 @@ def check_refusals():
 
 
 def main():
-    return run_checks((check_refusals, check_verbs, check_one_result, check_as_stored, check_goldens))
+    return run_checks((check_refusals, check_verbs, check_sampling, check_one_result, check_as_stored, check_goldens))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ BUILDS = [("llama-bf16", ()), ("llama-f16", ()), ("qwen2", ()), ("qwen3", ()), (
           ("llama3-rope", ()), ("tinylm-interleaved", ()), ("qwen3-0.6b-shape", ("--weights=random", "--dtype=bf16")),
           ("qwen3-0.6b-shape", ("--weights=random", "--dtype=f16")), ("qwen3-0.6b-shape", ("--weights=random", "--dtype=f32"))]
 ARCHITECTURES = ["sm_80", "sm_90"]
-KINDS = ("linear", "attention", "embedding", "rms_norm", "append", "argmax", "select_rows", "rotary_table")
+KINDS = ("linear", "attention", "embedding", "rms_norm", "append", "argmax", "sample", "select_rows", "rotary_table")
 
 # What ptxas prints of a kernel that spills: the test can fail.
 SPILLING = """ptxas info    : Compiling entry function 'k' for 'sm_90'

@@ -122,6 +122,13 @@ Value DeviceEmitter::loadAs(Type type, const DeviceMemory &memory, Ix at) {
   return LLVM::LoadOp::create(*this, type, address(memory, at));
 }
 
+Value DeviceEmitter::addAtomically(Value value, const DeviceMemory &memory, Ix at) {
+  Named named(*this, memory.name);
+  // Nothing is ordered by it: barriers do that.
+  return LLVM::AtomicRMWOp::create(*this, LLVM::AtomicBinOp::add, address(memory, at), value,
+                                   LLVM::AtomicOrdering::monotonic, "block");
+}
+
 void DeviceEmitter::copyAsync(const DeviceMemory &to, Ix toAt, const DeviceMemory &from, Ix fromAt, int64_t bytes,
                               Value sourceBytes) {
   Named named(*this, from.name);
@@ -167,14 +174,28 @@ void DeviceEmitter::barrier(StringRef what) {
   mlir::gpu::BarrierOp::create(*this);
 }
 
+Value DeviceEmitter::shuffleXor(Value value, int64_t distance) {
+  Named named(*this, "butterfly of " + std::to_string(distance));
+  return mlir::gpu::ShuffleOp::create(*this, value, i32(distance), i32(warpThreads), mlir::gpu::ShuffleMode::XOR)
+      .getShuffleResult();
+}
+
+Value DeviceEmitter::shuffleUpWide(Value value, int64_t distance) {
+  Named named(*this, "scan of " + std::to_string(distance));
+  Value thirtyTwo = arith::ConstantIntOp::create(*this, 32, 64);
+  auto up = [&](Value word) -> Value {
+    word = arith::TruncIOp::create(*this, getI32Type(), word);
+    word = mlir::gpu::ShuffleOp::create(*this, word, i32(distance), i32(warpThreads), mlir::gpu::ShuffleMode::UP)
+               .getShuffleResult();
+    return arith::ExtUIOp::create(*this, getI64Type(), word);
+  };
+  Value low = up(value), high = up(arith::ShRUIOp::create(*this, value, thirtyTwo));
+  return arith::OrIOp::create(*this, low, arith::ShLIOp::create(*this, high, thirtyTwo));
+}
+
 Value DeviceEmitter::butterfly(Value value, function_ref<Value(Value, Value)> combine) {
-  for (int64_t distance = warpThreads / 2; distance > 0; distance /= 2) {
-    Named named(*this, "butterfly of " + std::to_string(distance));
-    Value other =
-        mlir::gpu::ShuffleOp::create(*this, value, i32(distance), i32(warpThreads), mlir::gpu::ShuffleMode::XOR)
-            .getShuffleResult();
-    value = combine(value, other);
-  }
+  for (int64_t distance = warpThreads / 2; distance > 0; distance /= 2)
+    value = combine(value, shuffleXor(value, distance));
   return value;
 }
 

@@ -66,6 +66,9 @@ public:
   /// What lies at an element, as a value of another type, to whose size it is aligned. Not of `shared`.
   mlir::Value loadAs(mlir::Type type, const DeviceMemory &memory, Ix at);
 
+  /// Adds to an element of `sharedTile`, together with other threads of the block, and returns what was there.
+  mlir::Value addAtomically(mlir::Value value, const DeviceMemory &memory, Ix at);
+
   // Copies from global memory to shared memory that go on by themselves (cp.async).
   /// `bytes`: 8 or 16, to which both places are aligned; with `sourceBytes`, an i32, only so many are read and the
   /// others become zero.
@@ -93,6 +96,10 @@ public:
   /// lane.
   mlir::Value warpSum(mlir::Value partial);
   mlir::Value warpMax(mlir::Value partial);
+  /// An i32 or f32 of the lane with another bit `distance`, and an i64 of the lane `distance` below; of the first lanes
+  /// their own.
+  mlir::Value shuffleXor(mlir::Value value, int64_t distance);
+  mlir::Value shuffleUpWide(mlir::Value value, int64_t distance);
   /// The sum over the block in every thread: of each warp, then of the four in order of a tree. Has a barrier and uses
   /// shared memory of its own, so that a kernel may call it once.
   mlir::Value blockSum(mlir::Value partial);

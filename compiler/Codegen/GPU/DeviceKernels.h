@@ -76,6 +76,13 @@ struct DeviceLinear : cpu::LinearWeights {
   Ix n, k, rows;
 };
 
+/// How tokens are chosen.
+struct DeviceSampling {
+  HostMemory rows, sets;
+  /// 32-bit words of a set.
+  Ix setWords;
+};
+
 /// What each launch is told beside its kernel's arguments.
 struct LaunchContext {
   /// !llvm.ptr: the callback and its context.
@@ -96,6 +103,9 @@ public:
   void linear(cpu::Emitter &e, const DeviceLinear &linear);
   /// The id of each row's largest logit, the lowest of equals, and its value.
   void argmax(cpu::Emitter &e, DeviceRows logits, Ix n, Ix rows, HostMemory ids, HostMemory values);
+  /// The id of a token of each row, chosen as its `sampling` says (ingot_rt_sampling, as 64-bit words). Changes the
+  /// logits.
+  void sample(cpu::Emitter &e, DeviceRows logits, Ix n, Ix rows, const DeviceSampling &sampling, HostMemory ids);
   /// result = norm(input (+ residual, also stored to `sum`)) for `heads` heads of `n` features in each row.
   void rmsNorm(cpu::Emitter &e, DeviceRows input, std::optional<DeviceRows> residual, std::optional<DeviceRows> sum,
                HostMemory weight, float eps, DeviceRows result, Ix heads, Ix n, Ix rows);

@@ -7,6 +7,7 @@
 #define INGOT_RT_ABI_H
 
 #include "ingot_rt/device.h"
+#include "ingot_rt/sampling.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -125,6 +126,9 @@ enum ingot_rt_output {
   INGOT_RT_CANDIDATES = 2,
   /// `logits` holds the final hidden state, after the last norm: f32 [rows][hidden]. Not produced yet.
   INGOT_RT_HIDDEN = 3,
+  /// `argmax`: the id chosen as `sampling` says, -1 where none can be: a logit is not a number, or all are -infinity.
+  /// `logits` is work space. Of steps that launch kernels; a CPU's do not produce it.
+  INGOT_RT_TOKENS = 4,
 };
 
 /// What a step returns. Anything but OK means that nothing was written.
@@ -162,7 +166,7 @@ struct ingot_rt_step_args {
   const int32_t *rows;    ///< [row_count] tokens whose output is wanted, ascending
   float *logits;          ///< [row_count][logits_stride], aligned to 64
   uint64_t logits_stride; ///< floats; at least roundUp(vocab, 16)
-  int32_t *argmax;        ///< [row_count] ids, for INGOT_RT_ARGMAX
+  int32_t *argmax;        ///< [row_count] ids, for INGOT_RT_ARGMAX and INGOT_RT_TOKENS
   float *argmax_value;    ///< [row_count]
 
   void *barrier; ///< given to ingot_rt_barrier
@@ -184,6 +188,13 @@ struct ingot_rt_step_args {
   /// may return before the kernel has run.
   void (*launch)(void *context, const struct ingot_rt_launch *launch);
   void *launch_context;
+
+  // For INGOT_RT_TOKENS.
+  const struct ingot_rt_sampling *sampling; ///< [row_count]
+  /// [row_count][INGOT_RT_TOKEN_SETS][token_set_words] Sets of tokens, a bit for each id, the lowest first; of those
+  /// that no row's `sets` name nothing is read.
+  const uint32_t *token_sets;
+  uint64_t token_set_words; ///< at least vocab / 32, rounded up
 };
 
 /// Compiled per CPU variant. Every worker of `workers` calls it with the same arguments; all return the same status.

@@ -13,12 +13,18 @@ namespace {
 
 /// Where the tables of a batch lie in one region, in bytes.
 struct MetadataLayout {
-  uint64_t tokens, positions, sequences, slots, queryStarts, lengths, regimes, blockTables, rows, argmax, argmaxValue,
-      total;
+  uint64_t tokens, positions, sequences, slots, queryStarts, lengths, regimes, sampling, blockTables, rows, tokenSets,
+      argmax, argmaxValue, total;
   bool overflowed;
 };
 
-MetadataLayout layOut(const SessionLimits &limits) {
+/// 64-bit words of a set of tokens.
+uint64_t tokenSetWords(const ingot_rt_model &model) { return ceilDiv(model.vocab, 64); }
+
+/// Whether the variants' steps launch kernels, which then can choose tokens, too.
+bool hasDevice(const ingot_rt_model &model) { return model.variant_count != 0 && model.variants[0].device; }
+
+MetadataLayout layOut(const ingot_rt_model &model, const SessionLimits &limits) {
   Checked end(0);
   auto place = [&](Checked count, uint64_t size) {
     uint64_t start = end.value;
@@ -34,9 +40,14 @@ MetadataLayout layOut(const SessionLimits &limits) {
   layout.lengths = place(limits.sequences, sizeof(int32_t));
   layout.regimes = place(limits.sequences, sizeof(int32_t));
   layout.rows = place(limits.rows, sizeof(int32_t));
-  // Last of what a step is given: a step of few sequences uses the start of it.
+  // A token is chosen from one row of a sequence.
+  const uint64_t chosen = hasDevice(model) ? std::min(limits.rows, limits.sequences) : 0;
+  layout.sampling = place(chosen, sizeof(ingot_rt_sampling));
+  // Last of what every step is given: a step of few sequences uses the start of it.
   layout.blockTables =
       place(Checked(limits.sequences) * Checked(ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK)), sizeof(int32_t));
+  layout.tokenSets =
+      place(Checked(chosen) * Checked(INGOT_RT_TOKEN_SETS) * Checked(tokenSetWords(model)), sizeof(uint64_t));
   layout.argmax = place(limits.rows, sizeof(int32_t));
   layout.argmaxValue = place(limits.rows, sizeof(float));
   layout.total = end.value;
@@ -72,7 +83,7 @@ Result<MemoryPlan> planMemory(const ingot_rt_model &model, const SessionLimits &
   for (uint32_t i = 0; i < model.cache_group_count; ++i)
     cache = cache + Checked(limits.blocks) * Checked(model.cache_groups[i].block_bytes);
   Checked logits = Checked(limits.rows) * Checked(logitsStride(model)) * Checked(sizeof(float));
-  MetadataLayout metadata = layOut(limits);
+  MetadataLayout metadata = layOut(model, limits);
   Checked total = arena + cache + logits + Checked(metadata.total) + Checked(model.weights_bytes);
   if (total.overflowed || metadata.overflowed)
     return makeError("the session's memory overflows 64 bits at context %" PRIu64 ", %" PRIu64 " blocks",
@@ -217,6 +228,8 @@ static void pointInto(ingot_rt_step_args &args, uint8_t *base, const MetadataLay
   args.rows = reinterpret_cast<int32_t *>(base + layout.rows);
   args.argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
   args.argmax_value = reinterpret_cast<float *>(base + layout.argmaxValue);
+  args.sampling = reinterpret_cast<ingot_rt_sampling *>(base + layout.sampling);
+  args.token_sets = reinterpret_cast<uint32_t *>(base + layout.tokenSets);
 }
 
 Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, const ingot_rt_variant &variant,
@@ -236,7 +249,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   bool onDevice = device && device->memory();
   if (Error error = onDevice ? engine->reserveDevice(*plan) : engine->reserveHost(*plan))
     return error;
-  MetadataLayout layout = layOut(limits);
+  MetadataLayout layout = layOut(model, limits);
   uint8_t *base = onDevice ? engine->hostMetadata.data() : engine->metadata.data();
   engine->tokens = reinterpret_cast<int32_t *>(base + layout.tokens);
   engine->positions = reinterpret_cast<int32_t *>(base + layout.positions);
@@ -249,6 +262,9 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   engine->rows = reinterpret_cast<int32_t *>(base + layout.rows);
   engine->argmax = reinterpret_cast<int32_t *>(base + layout.argmax);
   engine->argmaxValue = reinterpret_cast<float *>(base + layout.argmaxValue);
+  engine->tokenSets = reinterpret_cast<uint64_t *>(base + layout.tokenSets);
+  if (device)
+    engine->sampling = reinterpret_cast<ingot_rt_sampling *>(base + layout.sampling);
 
   ingot_rt_step_args &args = engine->args;
   args.size = sizeof args;
@@ -263,6 +279,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const ingot_rt_model &model, cons
   args.block_table_stride = ceilDiv(limits.context, INGOT_RT_CACHE_BLOCK);
   args.logits = reinterpret_cast<float *>(onDevice ? engine->hostLogits.data() : engine->logits.data());
   args.logits_stride = logitsStride(model);
+  args.token_set_words = 2 * tokenSetWords(model);
   args.barrier = &pool.barrier();
   if (device) {
     args.launch = Device::launchOn;
@@ -335,9 +352,15 @@ Error Engine::stepOnDevice() {
   deviceArgs.row_count = args.row_count;
   deviceArgs.hook = args.hook ? showFromDevice : nullptr;
   deviceArgs.hook_context = this;
-  // Counts of a decode step are below 2^31: a batch is a table of 32-bit numbers.
-  bool decode = args.token_count == args.sequence_count && !args.hook;
-  uint64_t key = args.token_count << 33 | args.row_count << 1 | (args.output == INGOT_RT_ARGMAX ? 1 : 0);
+  const bool chooses = args.output == INGOT_RT_TOKENS;
+  auto namesSets = [](const ingot_rt_sampling &row) { return row.sets != 0; };
+  const bool sets = chooses && std::any_of(sampling, sampling + args.row_count, namesSets);
+  // A decode step has fewer than 2^29 tokens, each with a row of a table of at least four bytes and its logits.
+  bool decode = args.token_count == args.sequence_count && !args.hook && args.token_count >> 29 == 0;
+  uint64_t key = args.token_count << 32 | args.row_count << 3 | uint64_t(sets) << 2 |
+                 (chooses                          ? 2
+                  : args.output == INGOT_RT_ARGMAX ? 1
+                                                   : 0);
   if (decode && memory.replay(key))
     return memory.finish();
   if (decode)
@@ -347,13 +370,20 @@ Error Engine::stepOnDevice() {
   uint64_t used =
       static_cast<uint64_t>(blockTables - tables) + args.sequence_count * args.block_table_stride * sizeof(int32_t);
   memory.upload(deviceMetadata.data(), tables, used);
+  if (sets) {
+    uint64_t bytes = args.row_count * INGOT_RT_TOKEN_SETS * args.token_set_words * sizeof(uint32_t);
+    auto from = reinterpret_cast<const uint8_t *>(args.token_sets);
+    memory.upload(deviceMetadata.data() + (from - tables), from, bytes);
+  }
   // Only one worker launches; the others are needed where a hook meets them.
   uint32_t status = args.hook ? runWorkers(deviceArgs) : variant.step(&deviceArgs, 0, 1);
   if (status == INGOT_RT_OK && args.output == INGOT_RT_LOGITS)
     memory.download(args.logits, deviceLogits.data(), args.row_count * args.logits_stride * sizeof(float));
-  if (status == INGOT_RT_OK && args.output == INGOT_RT_ARGMAX) {
+  if (status == INGOT_RT_OK && args.output != INGOT_RT_LOGITS) {
     memory.download(args.argmax, reinterpret_cast<const uint8_t *>(deviceArgs.argmax), args.row_count * 4);
-    memory.download(args.argmax_value, reinterpret_cast<const uint8_t *>(deviceArgs.argmax_value), args.row_count * 4);
+    if (!chooses)
+      memory.download(args.argmax_value, reinterpret_cast<const uint8_t *>(deviceArgs.argmax_value),
+                      args.row_count * 4);
   }
   // Of a step that was refused nothing is kept: the next one like it has to be refused too.
   if (decode)

@@ -102,8 +102,15 @@ public:
   int32_t *regimes = nullptr;     ///< [limits.sequences]
   int32_t *blockTables = nullptr; ///< [limits.sequences][args.block_table_stride]
   int32_t *rows = nullptr;        ///< [limits.rows]
-  int32_t *argmax = nullptr;      ///< [limits.rows], of steps with INGOT_RT_ARGMAX
+  int32_t *argmax = nullptr;      ///< [limits.rows], of steps with INGOT_RT_ARGMAX or INGOT_RT_TOKENS
   float *argmaxValue = nullptr;   ///< [limits.rows], not a number where a logit of the row is none
+  /// How each row's token is chosen, of steps with INGOT_RT_TOKENS: one for each sequence at most. Null where the
+  /// variant has no device, and so no such steps.
+  ingot_rt_sampling *sampling = nullptr;
+  /// The words of a row's set of tokens, of those that its `sampling` names.
+  uint64_t *tokenSet(uint64_t row, ingot_rt_token_set set) {
+    return tokenSets + (row * INGOT_RT_TOKEN_SETS + set) * (args.token_set_words / 2);
+  }
   /// Whether args.hook reads results, which then come from the device, if they lie there.
   bool hookReadsData = false;
 
@@ -137,6 +144,7 @@ private:
   DeviceBuffer deviceArena, deviceCache, deviceLogits, deviceMetadata, hostLogits, hostMetadata;
   ingot_rt_step_args deviceArgs = {};
   std::vector<float> shown; ///< what a hook is shown
+  uint64_t *tokenSets = nullptr;
 };
 
 } // namespace ingot::rt

@@ -7,13 +7,14 @@
 #include <bit>
 #include <cinttypes>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 namespace ingot::rt {
 
 namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr uint64_t one = uint64_t(1) << 40; ///< expFixed(0)
+constexpr uint64_t one = uint64_t(1) << INGOT_RT_WEIGHT_BITS; ///< expFixed(0)
 
 /// Bucket of a weight on a scale of 64 steps per doubling, larger weights in larger buckets. Weights below 64 have one
 /// each. The largest weight, 2^40, is in the last.
@@ -37,28 +38,27 @@ static_assert(leastOf(bucketOf(one)) == one && bucketOf(leastOf(1000)) == 1000 &
 struct FixedParts {
   int32_t mantissa, halvings;
 };
-constexpr float leastExponent = -28.8f; // below 2^-41 everything is zero
+constexpr float leastExponent = INGOT_RT_EXP_LEAST; // below 2^-41 everything is zero
 
 inline FixedParts expParts(float x) {
-  // exp(x) = 2^n * exp(r), n = round(x / ln 2), |r| <= ln 2 / 2 (Cody and Waite).
-  constexpr float log2e = 0x1.715476p+0f, ln2High = 0x1.62ep-1f, ln2Low = 0x1.0bfbe8p-15f;
-  constexpr float toInteger = 0x1.8p23f; // adding and subtracting it rounds to nearest even
+  constexpr float log2e = INGOT_RT_EXP_LOG2E, toInteger = INGOT_RT_EXP_TO_INTEGER;
+  constexpr float coefficients[] = INGOT_RT_EXP_COEFFICIENTS;
   float n = (x * log2e + toInteger) - toInteger;
-  float r = (x - n * ln2High) - n * ln2Low; // n * ln2High is exact: 6 and 12 significant bits
-  // Taylor's polynomial to r^7: the rest is below 2^-27 relative at |r| = 0.3466.
-  float p = 0x1.a01a02p-13f;
-  p = p * r + 0x1.6c16c2p-10f;
-  p = p * r + 0x1.111112p-7f;
-  p = p * r + 0x1.555556p-5f;
-  p = p * r + 0x1.555556p-3f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-  // p is in [0.7, 1.5): its 24 bits are those of an integer below 2^25.
-  return {static_cast<int32_t>(p * 0x1p24f), static_cast<int32_t>(-n)};
+  float r = (x - n * INGOT_RT_EXP_LN2_HIGH) - n * INGOT_RT_EXP_LN2_LOW;
+  float p = coefficients[0];
+  for (size_t i = 1; i < std::size(coefficients); ++i)
+    p = p * r + coefficients[i];
+  return {static_cast<int32_t>(p * (1 << INGOT_RT_EXP_MANTISSA_BITS)), static_cast<int32_t>(-n)};
 }
 
-inline uint64_t fixedOf(FixedParts parts) { return static_cast<uint64_t>(parts.mantissa) << 16 >> parts.halvings; }
+inline uint64_t fixedOf(FixedParts parts) {
+  return static_cast<uint64_t>(parts.mantissa) << (INGOT_RT_WEIGHT_BITS - INGOT_RT_EXP_MANTISSA_BITS) >> parts.halvings;
+}
+
+/// The weight below which tokens are not drawn.
+uint64_t leastWeightOf(float minP) {
+  return static_cast<uint64_t>(static_cast<double>(minP) * static_cast<double>(one));
+}
 } // namespace
 
 Error SamplingOptions::check() const {
@@ -72,6 +72,23 @@ Error SamplingOptions::check() const {
   if (!(repetitionPenalty > 0 && repetitionPenalty < infinity))
     return makeUsageError("repetition-penalty: expected a number above 0, got %g", repetitionPenalty);
   return {};
+}
+
+ingot_rt_sampling SamplingOptions::describe(uint64_t index) const {
+  ingot_rt_sampling row = {};
+  row.temperature = greedy ? 0 : temperature;
+  row.repetition_penalty = repetitionPenalty;
+  row.top_k = topK;
+  row.droppable = 1.0 - static_cast<double>(topP);
+  row.least_weight = leastWeightOf(minP);
+  row.random = randomBits(seed, index);
+  row.sets = (repetitionPenalty != 1 ? uint64_t(1) << INGOT_RT_SEEN : 0) | (mask ? uint64_t(1) << INGOT_RT_ALLOWED : 0);
+  return row;
+}
+
+void SamplingOptions::maskInto(uint64_t *words, uint64_t vocab) const {
+  std::fill_n(words, tokenSetWords(vocab), ~uint64_t(0));
+  mask(maskContext, words, vocab);
 }
 
 void SeenTokens::add(int32_t token) {
@@ -105,7 +122,8 @@ uint64_t randomBits(uint64_t seed, uint64_t index) {
   return static_cast<uint64_t>(words[1]) << 32 | words[0];
 }
 
-Sampler::Sampler(uint64_t vocab) : vocab(vocab), largestScores(vocab), candidates(vocab), boundary(vocab) {}
+Sampler::Sampler(uint64_t vocab)
+    : vocab(vocab), largestScores(vocab), candidates(vocab), boundary(vocab), allowed(tokenSetWords(vocab)) {}
 
 float Sampler::kthLargest(const float *scores, uint64_t k) {
   // The first of `largestScores` hold what may still be among the k largest; whenever it is full, all but k go, and the
@@ -204,9 +222,19 @@ Result<int32_t> Sampler::checkLargest(int32_t id, float value) {
   return id;
 }
 
+Result<int32_t> Sampler::checkChosen(int32_t id) {
+  if (id < 0)
+    return noToken();
+  return id;
+}
+
 Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, const SeenTokens &seen, uint64_t index) {
-  if (options.mask)
-    options.mask(options.maskContext, logits, vocab);
+  if (options.mask) {
+    options.maskInto(allowed.data(), vocab);
+    for (uint64_t i = 0; i < vocab; ++i)
+      if (!(allowed[i / 64] >> (i % 64) & 1))
+        logits[i] = -infinity;
+  }
   if (options.repetitionPenalty != 1)
     for (int32_t id : seen.ids())
       logits[id] = logits[id] < 0 ? logits[id] * options.repetitionPenalty : logits[id] / options.repetitionPenalty;
@@ -224,7 +252,7 @@ Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, c
   collect(logits, largest, options.topK);
   if (options.topP < 1)
     keepTopP(options.topP);
-  auto leastWeight = static_cast<uint64_t>(static_cast<double>(options.minP) * static_cast<double>(one));
+  const uint64_t leastWeight = leastWeightOf(options.minP);
   uint64_t total = 0;
   for (const Candidate &candidate : candidates)
     total += candidate.weight >= leastWeight ? candidate.weight : 0;

@@ -6,6 +6,7 @@
 #ifndef INGOT_RUNTIME_SAMPLER_SAMPLER_H
 #define INGOT_RUNTIME_SAMPLER_SAMPLER_H
 
+#include "ingot_rt/sampling.h"
 #include "support/error.h"
 
 #include <cstdint>
@@ -22,8 +23,9 @@ struct SamplingOptions {
   float minP = 0;              ///< 0: off. Tokens less likely than this share of the likeliest are dropped
   float repetitionPenalty = 1; ///< over prompt and output: positive logits are divided by it, others multiplied
   uint64_t seed = 0;
-  /// Called first with the row of logits: sets those of forbidden tokens to -infinity (grammars). Null: none.
-  void (*mask)(void *context, float *logits, uint64_t vocab) = nullptr;
+  /// Called first, with a set of all tokens (a bit for each id, the lowest first): takes forbidden ones out (grammars).
+  /// Their logits are taken for -infinity. Null: none.
+  void (*mask)(void *context, uint64_t *allowed, uint64_t vocab) = nullptr;
   void *maskContext = nullptr;
 
   bool picksLargest() const { return greedy || temperature == 0; }
@@ -31,14 +33,23 @@ struct SamplingOptions {
   bool isArgmax() const { return picksLargest() && !mask && repetitionPenalty == 1; }
   /// Ranges; errors name the option, what was expected and what was given.
   Error check() const;
+  /// The same for a device: of draw `index` of a request.
+  ingot_rt_sampling describe(uint64_t index) const;
+  /// Fills `words` with a set of all tokens and calls the mask.
+  void maskInto(uint64_t *words, uint64_t vocab) const;
 };
+
+/// 64-bit words of a set of tokens.
+constexpr uint64_t tokenSetWords(uint64_t vocab) { return (vocab + 63) / 64; }
 
 /// The ids that occurred in a sequence, each once: what the repetition penalty applies to.
 class SeenTokens {
 public:
-  explicit SeenTokens(uint64_t vocab) : marks((vocab + 63) / 64) { list.reserve(64); }
+  explicit SeenTokens(uint64_t vocab) : marks(tokenSetWords(vocab)) { list.reserve(64); }
   void add(int32_t token);
   const std::vector<int32_t> &ids() const { return list; }
+  /// The same as a set of tokens.
+  const std::vector<uint64_t> &bits() const { return marks; }
 
 private:
   std::vector<uint64_t> marks;
@@ -61,6 +72,8 @@ public:
 
   /// The id of the largest logit, which has been found elsewhere; the same errors.
   static Result<int32_t> checkLargest(int32_t id, float value);
+  /// A token that was chosen elsewhere, -1 for none; the same errors.
+  static Result<int32_t> checkChosen(int32_t id);
 
 private:
   struct Candidate {
@@ -77,6 +90,7 @@ private:
   std::vector<float> largestScores;  ///< [min(2 * k, vocab)] buffer of kthLargest
   std::vector<Candidate> candidates; ///< [vocab]
   std::vector<Candidate> boundary;   ///< [vocab]
+  std::vector<uint64_t> allowed;     ///< a set of tokens
 };
 
 /// Index of the largest of `count` numbers, the lowest of equals; -1 when one is NaN or all are -infinity.

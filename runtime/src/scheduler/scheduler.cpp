@@ -229,6 +229,30 @@ void Scheduler::addToBatch(Sequence &sequence, uint64_t most) {
   batch.push_back(&sequence);
 }
 
+/// Where nobody looks at logits, the output projection only finds the largest ones, or a device chooses the tokens.
+uint32_t Scheduler::outputOfBatch() const {
+  auto everyRowIs = [&](bool (Sequence::*wanted)() const) {
+    return std::all_of(batch.begin(), batch.end(),
+                       [&](const Sequence *sequence) { return sequence->rowCount == 0 || (sequence->*wanted)(); });
+  };
+  if (everyRowIs(&Sequence::wantsLargestOnly))
+    return INGOT_RT_ARGMAX;
+  return engine.sampling && everyRowIs(&Sequence::wantsTokenOnly) ? INGOT_RT_TOKENS : INGOT_RT_LOGITS;
+}
+
+/// Tells a device how the sequence's token is chosen in this step.
+void Scheduler::describeChoice(const Sequence &sequence) {
+  if (sequence.rowCount == 0)
+    return;
+  const SamplingOptions &sampling = sequence.request.sampling;
+  const uint64_t row = sequence.firstRow;
+  engine.sampling[row] = sampling.describe(sequence.completion.tokens.size());
+  if (sampling.repetitionPenalty != 1)
+    std::copy(sequence.seen.bits().begin(), sequence.seen.bits().end(), engine.tokenSet(row, INGOT_RT_SEEN));
+  if (sampling.mask)
+    sampling.maskInto(engine.tokenSet(row, INGOT_RT_ALLOWED), engine.model().vocab);
+}
+
 Error Scheduler::step() {
   while (!waiting.empty() && running.size() < engine.limits().sequences) {
     Sequence &next = *waiting.front();
@@ -255,11 +279,10 @@ Error Scheduler::step() {
       addToBatch(*sequence, options.chunk == 0 ? UINT64_MAX : options.chunk);
   if (batch.empty())
     return {};
-  // Where nobody looks at logits, the output projection only finds the largest ones.
-  bool largestOnly = std::all_of(batch.begin(), batch.end(), [](const Sequence *sequence) {
-    return sequence->rowCount == 0 || sequence->wantsLargestOnly();
-  });
-  engine.args.output = largestOnly ? INGOT_RT_ARGMAX : INGOT_RT_LOGITS;
+  engine.args.output = outputOfBatch();
+  if (engine.args.output == INGOT_RT_TOKENS)
+    for (const Sequence *sequence : batch)
+      describeChoice(*sequence);
   if (Error error = engine.step())
     return error;
   ++stepCount;
@@ -303,6 +326,8 @@ bool Scheduler::takeToken(Sequence &sequence, float *logits) {
   Result<int32_t> token = 0;
   if (engine.args.output == INGOT_RT_ARGMAX)
     token = Sampler::checkLargest(engine.argmax[sequence.firstRow], engine.argmaxValue[sequence.firstRow]);
+  else if (engine.args.output == INGOT_RT_TOKENS)
+    token = Sampler::checkChosen(engine.argmax[sequence.firstRow]);
   else
     token = sampler.choose(logits, sequence.request.sampling, sequence.seen, completion.tokens.size());
   if (!token) {

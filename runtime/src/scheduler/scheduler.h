@@ -116,9 +116,9 @@ private:
     uint64_t rowless() const { return std::max(cache.length(), request.rowsFrom) - cache.length(); }
     bool wantsLastRow() const { return limit != 0 || request.rows != Request::Rows::None; }
     /// The token with the largest logit is all that its rows are for.
-    bool wantsLargestOnly() const {
-      return request.rows == Request::Rows::None && !request.showLogits && request.sampling.isArgmax();
-    }
+    bool wantsLargestOnly() const { return wantsTokenOnly() && request.sampling.isArgmax(); }
+    /// A token chosen from its row is.
+    bool wantsTokenOnly() const { return request.rows == Request::Rows::None && !request.showLogits; }
     uint64_t blocksToCome() const;
   };
 
@@ -138,6 +138,8 @@ private:
   void addToBatch(Sequence &sequence, uint64_t most);
   void deliver(Sequence &sequence);
   bool takeToken(Sequence &sequence, float *logits);
+  uint32_t outputOfBatch() const;
+  void describeChoice(const Sequence &sequence);
   void finish(Sequence &sequence, Finish reason);
   int32_t regimeOf(uint64_t length) const;
 

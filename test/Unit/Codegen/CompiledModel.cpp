@@ -333,6 +333,7 @@ void CompiledModel::compile(const std::string &text, const Build &build) {
   define("ingot_rt_emulate_mma", reinterpret_cast<void *>(&ingot_rt_emulate_mma));
   define("ingot_rt_emulate_load_matrix", reinterpret_cast<void *>(&ingot_rt_emulate_load_matrix));
   define("ingot_rt_emulate_copy", reinterpret_cast<void *>(&ingot_rt_emulate_copy));
+  define("ingot_rt_emulate_atomic", reinterpret_cast<void *>(&ingot_rt_emulate_atomic));
   define("ingot_rt_emulate_copy_commit", reinterpret_cast<void *>(&ingot_rt_emulate_copy_commit));
   define("ingot_rt_emulate_copy_wait", reinterpret_cast<void *>(&ingot_rt_emulate_copy_wait));
   check(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
@@ -497,6 +498,9 @@ void CompiledModel::run(const std::vector<Chunk> &chunks, unsigned workers, uint
   args.logits_stride = stride;
   args.argmax = ids.data();
   args.argmax_value = values.data();
+  args.sampling = sampling;
+  args.token_sets = tokenSets;
+  args.token_set_words = tokenSetWords;
   args.barrier = &barrier;
   if (seen) {
     args.hook = seeOp;
@@ -549,6 +553,16 @@ std::vector<std::pair<int32_t, float>> CompiledModel::argmax(const std::vector<C
   for (size_t row = 0; row < rows.size(); ++row)
     result.emplace_back(ids[row], values[row]);
   return result;
+}
+
+std::vector<int32_t> CompiledModel::choose(const std::vector<Chunk> &chunks,
+                                           const std::vector<ingot_rt_sampling> &rowSampling,
+                                           const std::vector<uint32_t> &sets, uint64_t setWords) {
+  sampling = rowSampling.data();
+  tokenSets = sets.data();
+  tokenSetWords = setWords;
+  run(chunks, 1, INGOT_RT_TOKENS);
+  return ids;
 }
 
 std::vector<std::vector<float>> CompiledModel::logits(int sequence, const std::vector<int32_t> &tokenIds, size_t chunk,

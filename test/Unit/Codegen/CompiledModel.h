@@ -74,6 +74,10 @@ public:
   std::vector<std::vector<float>> step(const std::vector<Chunk> &chunks, unsigned workers = 1);
   /// The same with INGOT_RT_ARGMAX: (id, value) of every token.
   std::vector<std::pair<int32_t, float>> argmax(const std::vector<Chunk> &chunks, unsigned workers = 1);
+  /// The same with INGOT_RT_TOKENS: the token chosen of every token's row. `sets`: as in
+  /// ingot_rt_step_args.
+  std::vector<int32_t> choose(const std::vector<Chunk> &chunks, const std::vector<ingot_rt_sampling> &sampling,
+                              const std::vector<uint32_t> &sets, uint64_t setWords);
   /// The logits of one sequence from the start on, in steps of `chunk` tokens.
   std::vector<std::vector<float>> logits(int sequence, const std::vector<int32_t> &ids, size_t chunk,
                                          unsigned workers = 1);
@@ -130,6 +134,10 @@ private:
   std::vector<int32_t> tokens, positions, sequences, starts, lengthsOf, regimes, blockTables, rows, ids;
   std::vector<int64_t> slots;
   std::vector<float> logitsBytes, values;
+  // How tokens are chosen in the next step.
+  const ingot_rt_sampling *sampling = nullptr;
+  const uint32_t *tokenSets = nullptr;
+  uint64_t tokenSetWords = 0;
 };
 
 } // namespace ingot::test

@@ -334,6 +334,8 @@ TEST(PlantedFaults, MissingBarrier) {
   size_t found = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const std::string &kernel = kernels[i];
+    if (kernel == "sample") // runs in other steps: EmulatedSamplingTest.cpp
+      continue;
     ++found;
     std::string fault = faultOf([&](mlir::ModuleOp module) { allOf<mlir::gpu::BarrierOp>(module)[i].erase(); });
     EXPECT_NE(fault.find("kernel " + kernel), std::string::npos) << i << " " << kernel << ": " << fault;

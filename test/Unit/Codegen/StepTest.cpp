@@ -141,6 +141,7 @@ TEST(StepArguments, AreChecked) {
   EXPECT_EQ(model.statusOf([](ingot_rt_step_args &a) { a.cache_id ^= 1ull << 63; }), INGOT_RT_BAD_CACHE);
   EXPECT_EQ(model.statusOf([](ingot_rt_step_args &a) { a.output = INGOT_RT_CANDIDATES; }), INGOT_RT_UNSUPPORTED);
   EXPECT_EQ(model.statusOf([](ingot_rt_step_args &a) { a.output = INGOT_RT_HIDDEN; }), INGOT_RT_UNSUPPORTED);
+  EXPECT_EQ(model.statusOf([](ingot_rt_step_args &a) { a.output = INGOT_RT_TOKENS; }), INGOT_RT_UNSUPPORTED);
   int32_t ints[4] = {};
   float floats[4] = {};
   uint64_t words[4] = {};

@@ -13,8 +13,6 @@ using namespace ingot::rt;
 
 namespace {
 
-constexpr float infinity = INFINITY;
-
 std::vector<float> row(uint64_t seed, uint64_t vocab, float scale) {
   std::vector<float> logits(vocab);
   for (uint64_t i = 0; i < vocab; ++i) {
@@ -154,14 +152,14 @@ TEST(Sampler, GreedyTakesTheFirstOfTheLargestAndKeepsThePenalty) {
 TEST(Sampler, MaskedTokensAreNeverChosen) {
   Sampler sampler(5);
   SamplingOptions options;
-  options.mask = [](void *, float *logits, uint64_t vocab) {
-    for (uint64_t i = 0; i < vocab; ++i)
-      if (i != 3)
-        logits[i] = -infinity;
+  options.mask = [](void *, uint64_t *allowed, uint64_t vocab) {
+    EXPECT_EQ(vocab, 5u);
+    EXPECT_EQ(allowed[0] & 31, 31u);
+    allowed[0] &= uint64_t(1) << 3;
   };
   for (uint64_t i = 0; i < 50; ++i)
     EXPECT_EQ(choose(sampler, {9, 8, 7, -6, 5}, options, i), 3);
-  options.mask = [](void *, float *logits, uint64_t vocab) { std::fill(logits, logits + vocab, -infinity); };
+  options.mask = [](void *, uint64_t *allowed, uint64_t) { allowed[0] = 0; };
   std::vector<float> logits = {1, 2, 3, 4, 5};
   Result<int32_t> none = sampler.choose(logits.data(), options, SeenTokens(5), 0);
   ASSERT_FALSE(none);
