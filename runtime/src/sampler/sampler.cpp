@@ -16,31 +16,16 @@ namespace {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr uint64_t one = uint64_t(1) << INGOT_RT_WEIGHT_BITS; ///< expFixed(0)
 
-/// Bucket of a weight on a scale of 64 steps per doubling, larger weights in larger buckets. Weights below 64 have one
-/// each. The largest weight, 2^40, is in the last.
-constexpr uint64_t bucketOf(uint64_t weight) {
-  if (weight < 64)
-    return weight;
-  auto power = static_cast<uint64_t>(std::bit_width(weight)) - 7; // weight >> power is in [64, 127]
-  return 64 * power + (weight >> power);
-}
-constexpr uint64_t bucketCount = bucketOf(one) + 1;
-/// The smallest weight of a bucket.
-constexpr uint64_t leastOf(uint64_t bucket) {
-  if (bucket < 64)
-    return bucket;
-  uint64_t power = bucket / 64 - 1;
-  return (bucket - 64 * power) << power;
-}
-static_assert(leastOf(bucketOf(one)) == one && bucketOf(leastOf(1000)) == 1000 && bucketOf(leastOf(1001) - 1) == 1000);
+/// Buckets of scores, by their distance from the largest: 64 for each unit. The last has all weights of zero.
+constexpr float bucketsPerUnit = 64;
+constexpr uint64_t bucketCount = static_cast<uint64_t>(-INGOT_RT_EXP_LEAST * bucketsPerUnit) + 2;
+/// Tokens that are looked at together: vectors for what vectors can do, then one by one.
+constexpr uint64_t piece = 256;
 
-/// exp(x) as mantissa * 2^(16 - halvings), for x from -28.8 to 0; without a branch, so that loops of it become vectors.
-struct FixedParts {
-  int32_t mantissa, halvings;
-};
 constexpr float leastExponent = INGOT_RT_EXP_LEAST; // below 2^-41 everything is zero
 
-inline FixedParts expParts(float x) {
+/// exp(x) as mantissa * 2^(16 - halvings), for x from -28.8 to 0; without a branch, so that loops of it become vectors.
+inline void expParts(float x, int32_t &mantissa, int32_t &halvings) {
   constexpr float log2e = INGOT_RT_EXP_LOG2E, toInteger = INGOT_RT_EXP_TO_INTEGER;
   constexpr float coefficients[] = INGOT_RT_EXP_COEFFICIENTS;
   float n = (x * log2e + toInteger) - toInteger;
@@ -48,11 +33,12 @@ inline FixedParts expParts(float x) {
   float p = coefficients[0];
   for (size_t i = 1; i < std::size(coefficients); ++i)
     p = p * r + coefficients[i];
-  return {static_cast<int32_t>(p * (1 << INGOT_RT_EXP_MANTISSA_BITS)), static_cast<int32_t>(-n)};
+  mantissa = static_cast<int32_t>(p * (1 << INGOT_RT_EXP_MANTISSA_BITS));
+  halvings = static_cast<int32_t>(-n);
 }
 
-inline uint64_t fixedOf(FixedParts parts) {
-  return static_cast<uint64_t>(parts.mantissa) << (INGOT_RT_WEIGHT_BITS - INGOT_RT_EXP_MANTISSA_BITS) >> parts.halvings;
+inline uint64_t fixedOf(int32_t mantissa, int32_t halvings) {
+  return static_cast<uint64_t>(mantissa) << (INGOT_RT_WEIGHT_BITS - INGOT_RT_EXP_MANTISSA_BITS) >> halvings;
 }
 
 /// The weight below which tokens are not drawn.
@@ -99,20 +85,34 @@ void SeenTokens::add(int32_t token) {
   }
 }
 
-uint64_t expFixed(float x) { return x > leastExponent ? fixedOf(expParts(x)) : 0; }
+uint64_t expFixed(float x) {
+  if (!(x > leastExponent))
+    return 0;
+  int32_t mantissa, halvings;
+  expParts(x, mantissa, halvings);
+  return fixedOf(mantissa, halvings);
+}
 
 int32_t largestIndex(const float *values, uint64_t count) {
-  float largest = -infinity;
-  int32_t index = -1;
-  bool number = true;
-  for (uint64_t i = 0; i < count; ++i) {
-    number &= values[i] == values[i];
-    if (values[i] > largest) {
-      largest = values[i];
-      index = static_cast<int32_t>(i);
-    }
-  }
-  return number ? index : -1;
+  // Lanes side by side, so that vectors do it; then the first of those that are equal.
+  constexpr uint64_t lanes = 16;
+  float largest[lanes];
+  int32_t notANumber[lanes] = {};
+  std::fill_n(largest, lanes, -infinity);
+  auto take = [&](float value, uint64_t lane) {
+    largest[lane] = value > largest[lane] ? value : largest[lane];
+    notANumber[lane] |= value != value;
+  };
+  uint64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (uint64_t lane = 0; lane < lanes; ++lane)
+      take(values[i + lane], lane);
+  for (; i < count; ++i)
+    take(values[i], 0);
+  const float most = *std::max_element(largest, largest + lanes);
+  if (std::any_of(notANumber, notANumber + lanes, [](int32_t found) { return found != 0; }) || !(most > -infinity))
+    return -1;
+  return static_cast<int32_t>(std::find(values, values + count, most) - values);
 }
 
 uint64_t randomBits(uint64_t seed, uint64_t index) {
@@ -123,7 +123,8 @@ uint64_t randomBits(uint64_t seed, uint64_t index) {
 }
 
 Sampler::Sampler(uint64_t vocab)
-    : vocab(vocab), largestScores(vocab), candidates(vocab), boundary(vocab), allowed(tokenSetWords(vocab)) {}
+    : vocab(vocab), largestScores(vocab), kept(vocab), keptIds(vocab), weights(vocab), buckets(vocab), boundary(vocab),
+      sums((vocab + piece - 1) / piece), allowed(tokenSetWords(vocab)) {}
 
 float Sampler::kthLargest(const float *scores, uint64_t k) {
   // The first of `largestScores` hold what may still be among the k largest; whenever it is full, all but k go, and the
@@ -149,69 +150,95 @@ float Sampler::kthLargest(const float *scores, uint64_t k) {
   return *std::min_element(largestScores.begin(), largestScores.begin() + static_cast<ptrdiff_t>(count));
 }
 
-void Sampler::collect(const float *scores, float largest, uint64_t topK) {
-  float bar = topK != 0 && topK < vocab ? kthLargest(scores, topK) : -infinity;
-  candidates.clear();
-  if (bar > -infinity) {
-    for (uint64_t i = 0; i < vocab; ++i)
-      if (scores[i] >= bar)
-        candidates.push_back({scores[i], static_cast<int32_t>(i), expFixed(scores[i] - largest)});
-    return;
-  }
-  // All of them: a piece's exponentials at once, then its candidates.
-  constexpr uint64_t piece = 256;
-  FixedParts parts[piece];
-  for (uint64_t start = 0; start < vocab; start += piece) {
-    uint64_t count = std::min(piece, vocab - start);
-    const float *values = scores + start;
-    for (uint64_t i = 0; i < count; ++i) {
-      float x = values[i] - largest;
-      parts[i] = expParts(x > leastExponent ? x : leastExponent);
+Sampler::Scores Sampler::keepTopK(Scores scores, uint64_t k) {
+  const float bar = kthLargest(scores.values, k);
+  if (!(bar > -infinity))
+    return scores;
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < scores.count; ++i)
+    if (scores.values[i] >= bar) {
+      kept[count] = scores.values[i];
+      keptIds[count++] = static_cast<int32_t>(i);
     }
-    for (uint64_t i = 0; i < count; ++i)
-      if (values[i] > -infinity)
-        candidates.push_back(
-            {values[i], static_cast<int32_t>(start + i), values[i] - largest > leastExponent ? fixedOf(parts[i]) : 0});
-  }
+  return {kept.data(), keptIds.data(), count};
 }
 
-void Sampler::keepTopP(float topP) {
+uint64_t Sampler::weigh(Scores scores, float largest) {
+  int32_t mantissas[piece], halvings[piece];
+  uint64_t total = 0; // at most 2^40 for each, fewer than 2^23 of them
+  for (uint64_t start = 0; start < scores.count; start += piece) {
+    const uint64_t count = std::min(piece, scores.count - start);
+    for (uint64_t i = 0; i < count; ++i) {
+      float x = scores.values[start + i] - largest;
+      bool counts = x > leastExponent;
+      expParts(counts ? x : leastExponent, mantissas[i], halvings[i]);
+      mantissas[i] = counts ? mantissas[i] : 0;
+    }
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; ++i)
+      sum += weights[start + i] = fixedOf(mantissas[i], halvings[i]);
+    sums[start / piece] = sum;
+    total += sum;
+  }
+  return total;
+}
+
+float Sampler::keepTopP(Scores scores, float largest, float topP, uint64_t total) {
   // The reference drops a token when it and all less likely ones together have a probability of at most 1 - topP. Seen
   // from the top: tokens are kept, likeliest first, until those kept have at least topP; exactly, until what is left
   // weighs no more than (1 - topP) of the total.
-  uint64_t total = 0, sums[bucketCount] = {};
-  for (const Candidate &candidate : candidates) {
-    total += candidate.weight; // at most 2^40 each, fewer than 2^23 of them
-    sums[bucketOf(candidate.weight)] += candidate.weight;
+  const auto droppable = static_cast<uint64_t>((1.0 - static_cast<double>(topP)) * static_cast<double>(total));
+  // Two sums for each bucket: neighbours are often in one, and need not wait for each other.
+  uint64_t sumOf[bucketCount][2] = {};
+  for (uint64_t start = 0; start < scores.count; start += piece) {
+    const uint64_t count = std::min(piece, scores.count - start);
+    for (uint64_t i = start; i < start + count; ++i) {
+      float distance = largest - scores.values[i];
+      buckets[i] = static_cast<uint16_t>(
+          static_cast<int32_t>((distance < -leastExponent ? distance : -leastExponent) * bucketsPerUnit));
+    }
+    for (uint64_t i = start; i < start + count; ++i)
+      sumOf[buckets[i]][i % 2] += weights[i];
   }
-  auto droppable = static_cast<uint64_t>((1.0 - static_cast<double>(topP)) * static_cast<double>(total));
-  // Buckets from the bottom go as a whole while they fit; the bucket in which the limit lies is looked at by token.
-  uint64_t dropped = 0, edge = 0;
-  while (edge < bucketCount - 1 && dropped + sums[edge] <= droppable)
-    dropped += sums[edge++];
-  const uint64_t edgeBegin = leastOf(edge), edgeEnd = leastOf(edge + 1);
-  std::erase_if(candidates, [&](const Candidate &candidate) { return candidate.weight < edgeBegin; });
+  // Buckets from the farthest go as a whole while they fit; the one in which the limit lies is looked at by token.
+  uint64_t dropped = 0, edge = bucketCount - 1;
+  for (uint64_t sum; edge > 0 && dropped + (sum = sumOf[edge][0] + sumOf[edge][1]) <= droppable; --edge)
+    dropped += sum;
   boundary.clear();
-  for (const Candidate &candidate : candidates)
-    if (candidate.weight < edgeEnd)
-      boundary.push_back(candidate);
+  for (uint64_t i = 0; i < scores.count; ++i)
+    if (buckets[i] == edge)
+      boundary.push_back(i);
   // Least likely first, of equals the highest id first, so that the lowest ids stay.
-  std::sort(boundary.begin(), boundary.end(), [](const Candidate &a, const Candidate &b) {
-    return a.score != b.score ? a.score < b.score : a.id > b.id;
+  std::sort(boundary.begin(), boundary.end(), [&](uint64_t a, uint64_t b) {
+    return scores.values[a] != scores.values[b] ? scores.values[a] < scores.values[b] : a > b;
   });
-  bool above = boundary.size() < candidates.size();
-  size_t drop = 0, most = boundary.size() - (above || boundary.empty() ? 0 : 1); // at least one token stays
-  while (drop < most && dropped + boundary[drop].weight <= droppable)
-    dropped += boundary[drop++].weight;
-  std::erase_if(candidates, [&](const Candidate &candidate) {
-    if (candidate.weight >= edgeEnd)
-      return false;
-    // Dropped if it stands before boundary[drop].
-    if (drop == boundary.size())
-      return true;
-    const Candidate &first = boundary[drop];
-    return candidate.score != first.score ? candidate.score < first.score : candidate.id > first.id;
-  });
+  // At least one token stays: if not of a nearer bucket, the last of these.
+  size_t drop = 0;
+  for (; drop + 1 < boundary.size() && dropped + weights[boundary[drop]] <= droppable; ++drop) {
+    dropped += weights[boundary[drop]];
+    weights[boundary[drop]] = 0;
+  }
+  return scores.values[boundary[drop]];
+}
+
+uint64_t Sampler::sumKept(Scores scores, float leastScore, uint64_t leastWeight) {
+  uint64_t total = 0;
+  int32_t masks[piece]; // all bits or none
+  for (uint64_t start = 0; start < scores.count; start += piece) {
+    const uint64_t count = std::min(piece, scores.count - start);
+    uint64_t *const weight = &weights[start];
+    for (uint64_t i = 0; i < count; ++i)
+      masks[i] = -static_cast<int32_t>(scores.values[start + i] >= leastScore);
+    if (leastWeight != 0)
+      for (uint64_t i = 0; i < count; ++i)
+        masks[i] &= -static_cast<int32_t>(weight[i] >= leastWeight);
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < count; ++i)
+      sum += weight[i] &= static_cast<uint64_t>(static_cast<int64_t>(masks[i]));
+    sums[start / piece] = sum;
+    total += sum;
+  }
+  return total;
 }
 
 static Error noToken() { return makeError("no token can be chosen: a logit is not a number or all are -infinity"); }
@@ -249,22 +276,22 @@ Result<int32_t> Sampler::choose(float *logits, const SamplingOptions &options, c
   float largest = logits[best];
   if (!(std::fabs(largest) < infinity)) // a tiny temperature overflows: the limit of the distribution is its largest
     return best;
-  collect(logits, largest, options.topK);
-  if (options.topP < 1)
-    keepTopP(options.topP);
-  const uint64_t leastWeight = leastWeightOf(options.minP);
-  uint64_t total = 0;
-  for (const Candidate &candidate : candidates)
-    total += candidate.weight >= leastWeight ? candidate.weight : 0;
+  Scores scores = {logits, nullptr, vocab};
+  if (options.topK != 0 && options.topK < vocab)
+    scores = keepTopK(scores, options.topK);
+  uint64_t total = weigh(scores, largest);
+  if (options.topP < 1 || options.minP > 0) {
+    float leastScore = options.topP < 1 ? keepTopP(scores, largest, options.topP, total) : -infinity;
+    total = sumKept(scores, leastScore, leastWeightOf(options.minP));
+  }
   // A number below `total`: the high half of 64 random bits times it (bias below 2^-1 in 2^64 / total).
   auto draw = static_cast<uint64_t>((static_cast<unsigned __int128>(randomBits(options.seed, index)) * total) >> 64);
-  for (const Candidate &candidate : candidates) {
-    uint64_t weight = candidate.weight >= leastWeight ? candidate.weight : 0;
-    if (draw < weight)
-      return candidate.id;
-    draw -= weight;
-  }
-  return best; // not reached: the weights above add up to total, and the largest is 2^40
+  uint64_t i = 0;
+  for (; draw >= sums[i / piece]; i += piece)
+    draw -= sums[i / piece];
+  for (; draw >= weights[i]; ++i)
+    draw -= weights[i];
+  return scores.ids ? scores.ids[i] : static_cast<int32_t>(i);
 }
 
 } // namespace ingot::rt

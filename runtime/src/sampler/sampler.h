@@ -76,21 +76,31 @@ public:
   static Result<int32_t> checkChosen(int32_t id);
 
 private:
-  struct Candidate {
-    float score; ///< logit after penalty and temperature
-    int32_t id;
-    uint64_t weight; ///< expFixed(score - largest score)
+  /// Logits after penalty and temperature, in the order of their ids.
+  struct Scores {
+    const float *values;
+    const int32_t *ids; ///< null: the index is the id
+    uint64_t count;
   };
 
-  void collect(const float *scores, float largest, uint64_t topK);
+  Scores keepTopK(Scores scores, uint64_t k);
   float kthLargest(const float *scores, uint64_t k);
-  void keepTopP(float topP);
+  /// Writes `weights` and `sums`; the weight of all.
+  uint64_t weigh(Scores scores, float largest);
+  /// The least score that is kept; the weights of those that equal it and are not become zero.
+  float keepTopP(Scores scores, float largest, float topP, uint64_t total);
+  /// Makes weights zero below either bound, and the sums again; the weight of what is left.
+  uint64_t sumKept(Scores scores, float leastScore, uint64_t leastWeight);
 
   const uint64_t vocab;
-  std::vector<float> largestScores;  ///< [min(2 * k, vocab)] buffer of kthLargest
-  std::vector<Candidate> candidates; ///< [vocab]
-  std::vector<Candidate> boundary;   ///< [vocab]
-  std::vector<uint64_t> allowed;     ///< a set of tokens
+  std::vector<float> largestScores; ///< [vocab] buffer of kthLargest
+  std::vector<float> kept;          ///< [vocab] scores that top-k leaves
+  std::vector<int32_t> keptIds;     ///< [vocab]
+  std::vector<uint64_t> weights;    ///< [vocab] expFixed(score - largest score)
+  std::vector<uint16_t> buckets;    ///< [vocab] of each score
+  std::vector<uint64_t> boundary;   ///< [vocab] indices of scores in the bucket in which top-p's limit lies
+  std::vector<uint64_t> sums;       ///< [vocab / 256, rounded up] of the weights of so many tokens each
+  std::vector<uint64_t> allowed;    ///< a set of tokens
 };
 
 /// Index of the largest of `count` numbers, the lowest of equals; -1 when one is NaN or all are -infinity.
