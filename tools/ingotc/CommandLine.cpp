@@ -65,16 +65,6 @@ static auto number(StringRef option, int64_t CompileOptions::*field) {
   };
 }
 
-/// An option of which one value is supported so far; others are refused by
-/// name.
-static auto only(StringRef option, const std::vector<StringRef> &accepted, StringRef refusedWhy) {
-  return [=](CommandLine &, StringRef value) -> Error {
-    if (is_contained(accepted, value))
-      return Error::success();
-    return badValue(option, value, join(accepted, " or ") + (" (" + refusedWhy + ")").str());
-  };
-}
-
 static Error parseWeights(CommandLine &line, StringRef value) {
   auto [kind, seed] = value.split(':');
   uint64_t parsed = 0;
